@@ -16,6 +16,7 @@ from chainrule.explain.equations.forms import FORMS
 from chainrule.explain.equations.formula import Auxiliary, Formula, Held, Result
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.joining import fenced
+from chainrule.explain.equations.local import with_local_derivatives
 from chainrule.explain.equations.naming import Names
 from chainrule.explain.equations.opening import opened, page_of
 from chainrule.explain.equations.order import right_sides
@@ -193,10 +194,12 @@ def equations(
     repeatedly, an auxiliary symbol stands for it, and its equation follows; so do the recurrences
     of a loop (h_t, from h_{t−1}).  NameLookupError for an unknown name.
     """
-    chosen = _checked(graph, names, phase, indices)
+    _check(graph, phase, indices)
+    graph, local = with_local_derivatives(graph)
+    chosen = _chosen_names(graph, names)
     notation = spelling(notation_of(graph, indices, symbols))
     written = {notation.text(name) for name in graph.names}
-    known = Names(graph)
+    known = Names(graph, local)
     functions = Functions(known.reading, written)
     builder = Builder(Sides(known, functions))
     setter = Setter(notation, Shapes(graph), _letter(written), FORMS)
@@ -217,8 +220,8 @@ def equations(
     return Equations(graph, found, given, signs)
 
 
-def _checked(graph: Any, names: Any, phase: Any, indices: Any) -> tuple[str, ...] | None:
-    """The names that are asked for; None for all."""
+def _check(graph: Any, phase: Any, indices: Any) -> None:
+    """InputError for what is none of these."""
     if not isinstance(graph, Graph):
         raise InputError(
             f"equations are written of a graph, got {type(graph).__name__}",
@@ -228,6 +231,10 @@ def _checked(graph: Any, names: Any, phase: Any, indices: Any) -> tuple[str, ...
         if value not in get_args(allowed):
             choices = ", ".join(map(repr, get_args(allowed)))
             raise InputError(f"{word}={value!r} is not one of {choices}", hint=f"one of {choices}")
+
+
+def _chosen_names(graph: Graph, names: Any) -> tuple[str, ...] | None:
+    """The names that are asked for; None for all."""
     if names is None:
         return None
     example = repr(next(iter(graph.names), "J"))

@@ -8,7 +8,7 @@ no gradient; from the pass on in which the gradient belongs, it has the gradient
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Reading
 from chainrule.explain.reading.symbols import parted
@@ -21,10 +21,13 @@ from chainrule.transforms.backward import gradient_name
 
 
 class Names:
-    """The names of one graph's values, by pass; `reading` has no statement with a late name."""
+    """The names of one graph's values, by pass; `reading` has no statement with a late name.
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    `local` are names of derivatives ∂s/∂W that stand in the chain rule of others (see `local`).
+    """
+
+    def __init__(self, graph: Graph, local: Collection[str] = ()) -> None:
+        self.graph, self.local = graph, local
         self.gradients: Mapping[str, Gradient] = _by_name(graph)
         self.gradient_names = {(one.of, one.wrt): name for name, one in self.gradients.items()}
         self._orders = self._orders_of_targets()
@@ -160,20 +163,26 @@ class Names:
         }
 
     @cached_property
-    def ranks(self) -> Mapping[str, tuple[int, int, bool, int]]:
+    def ranks(self) -> Mapping[str, tuple[int, int, bool, int, int]]:
         """Where a gradient stands among all, by its name: pass by pass as the book has them.
 
         First those of the values that are used last; of the values that one statement reads, inputs
-        before computed values.
+        before computed values.  A local derivative ∂s/∂W follows ∂J/∂s.
         """
         places = {node: place for place, node in enumerate(self.graph.nodes)}
-        found: dict[str, tuple[int, int, bool, int]] = {}
+        found: dict[str, tuple[int, int, bool, int, int]] = {}
         for name, gradient in self.gradients.items():
             reading = self.before(gradient)
             consumers = (reading.statement_of.get(term.consumer) for term in gradient.terms)
             first = min((places[one.value] for one in consumers if one), default=-1)
             is_computed = gradient.wrt not in reading.sources
-            found[name] = (self.order(gradient), -first, is_computed, places[gradient.wrt])
+            found[name] = (self.order(gradient), -first, is_computed, places[gradient.wrt], -1)
+        for name in self.local:
+            gradient = self.gradients[name]
+            through = self.graph.names[gradient.of]
+            above = (key for (_, wrt), key in self.gradient_names.items() if wrt is through)
+            first = min(found[key][:-1] for key in above)
+            found[name] = (*first, places[gradient.wrt])
         return found
 
 
