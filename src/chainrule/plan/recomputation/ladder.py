@@ -22,7 +22,7 @@ from chainrule.plan.recomputation.staged import StagedSchedules
 RUNGS = 32
 EFFORT = 300  # moves for each node and budget, of few nodes; of more, those of a round
 SMALL, LARGE = 150, 500  # nodes: of fewer, all moves and rules of eviction are tried; of more, one
-LONG = 3  # times as dear as all nodes once: not worth more moves
+LONG = 2
 IN_PYTHON = 100  # times as long takes a move where there is no machine code
 
 

@@ -8,12 +8,15 @@ from functools import cached_property
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from chainrule.errors import InputError
+from chainrule.plan.recomputation.arrays import Arrays, flags, rows_of
 
 # Of all bytes together, and of all costs: the search counts in 64 bits.
 MOST_NBYTES, MOST_COST = 1 << 62, 1 << 56
 
-BESIDE_BUDGET = ("needed_nbytes", "least_nbytes", "earlier", "later")
+BESIDE_BUDGET = ("plain_cost", "needed_nbytes", "least_nbytes", "earlier", "later", "arrays")
 
 Numbers = tuple[int, ...]
 
@@ -50,7 +53,7 @@ class Problem:
     def within(self, nbytes: int) -> Problem:
         """The same with another budget; what is known of the other numbers is shared."""
         made = replace(self, budget_nbytes=nbytes)
-        _ = self.least_nbytes, self.earlier, self.later
+        _ = self.plain_cost, self.least_nbytes, self.arrays
         vars(made).update({name: vars(self)[name] for name in BESIDE_BUDGET})
         return made
 
@@ -82,6 +85,23 @@ class Problem:
     def later(self) -> tuple[Numbers, ...]:
         """For each u, the nodes v of the pairs (u, v) in `before`."""
         return grouped(self.size, self.before)
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """The same numbers for NumPy and machine code."""
+        return Arrays(
+            nbytes=np.array(self.nbytes, np.int64),
+            cost=np.array(self.cost, np.int64),
+            workspace=np.array(self.workspace, np.int64),
+            inputs=rows_of(self.inputs),
+            readers=rows_of(self.readers),
+            earlier=rows_of(self.earlier),
+            later=rows_of(self.later),
+            before=np.array(self.before, np.int64).reshape(-1, 2).T,
+            kept=flags(self.size, self.kept),
+            once=flags(self.size, self.once),
+            fixed=flags(self.size, self.fixed),
+        )
 
 
 def problem(

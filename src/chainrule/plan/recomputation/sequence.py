@@ -1,10 +1,14 @@
-"""What a sequence of executions costs and needs, counted plainly: the referee of every method."""
+"""What a sequence of executions costs and needs, counted from its lives: the referee of every
+method."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from chainrule.plan.recomputation.arrays import Array
 from chainrule.plan.recomputation.problem import Problem
 
 
@@ -18,8 +22,58 @@ class Measured:
     usage: tuple[int, ...]
 
 
+class _Executions:
+    """The executions of each node, in order: of which of them each read is."""
+
+    def __init__(self, problem: Problem, sequence: Sequence[int]) -> None:
+        self.problem = problem
+        self.nodes = np.array(sequence, np.int64)
+        self.length = len(self.nodes)
+        self.by_node = np.argsort(self.nodes, kind="stable")
+        counts = np.bincount(self.nodes, minlength=problem.size)
+        self.counts, self.ends = counts, np.cumsum(counts)
+        self.reader, self.read = problem.arrays.inputs.of(self.nodes)
+
+    @property
+    def first(self) -> Array:
+        """Of each node, the position of the first."""
+        return self.by_node[self.ends - self.counts]
+
+    @property
+    def last(self) -> Array:
+        """Of each node, the position of the last."""
+        return self.by_node[self.ends - 1]
+
+    def made(self) -> Array:
+        """For each read of a valid sequence, the position that made what is read."""
+        moments = self.nodes[self.by_node] * self.length + self.by_node
+        asked = self.read * self.length + self.reader
+        return self.by_node[np.searchsorted(moments, asked) - 1]
+
+    def needed_until(self) -> Array:
+        """For each position, the last that needs what it makes; see `lives`."""
+        until = np.arange(self.length)
+        until[self.made()] = self.reader  # of several readers, the last stays
+        until[self.last[self.problem.arrays.kept == 1]] = self.length - 1
+        return until
+
+    def is_valid(self) -> bool:
+        """Whether they compute the program."""
+        arrays = self.problem.arrays
+        if self.counts.min(initial=1) < 1 or self.counts[arrays.once == 1].max(initial=1) > 1:
+            return False
+        first, last = self.first, self.last
+        before, after = arrays.before
+        return bool((first[self.read] < self.reader).all() and (last[before] < first[after]).all())
+
+
 def fault(problem: Problem, sequence: Sequence[int]) -> str | None:
     """Why the sequence does not compute the program, or None: the budget is not asked."""
+    return None if _Executions(problem, sequence).is_valid() else _fault(problem, sequence)
+
+
+def _fault(problem: Problem, sequence: Sequence[int]) -> str | None:
+    """The same, position by position."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for at, node in enumerate(sequence):
@@ -45,30 +99,18 @@ def lives(problem: Problem, sequence: Sequence[int]) -> list[int]:
     A read is of the last execution before it; the last life of a value that is kept goes on to
     the end of the sequence.
     """
-    ends = list(range(len(sequence)))
-    made: dict[int, int] = {}
-    for at, node in enumerate(sequence):
-        for u in problem.inputs[node]:
-            ends[made[u]] = at
-        made[node] = at
-    for node in problem.kept:
-        ends[made[node]] = len(sequence) - 1
-    return ends
+    return _Executions(problem, sequence).needed_until().tolist()
 
 
 def measured(problem: Problem, sequence: Sequence[int]) -> Measured:
     """What a valid sequence costs, and the bytes that it needs."""
-    ends = lives(problem, sequence)
-    changes = [0] * (len(sequence) + 1)
-    for at, node in enumerate(sequence):
-        changes[at] += problem.nbytes[node]
-        changes[ends[at] + 1] -= problem.nbytes[node]
-    usage, alive = [], 0
-    for at, node in enumerate(sequence):
-        alive += changes[at]
-        usage.append(alive + problem.workspace[node])
-    cost = sum(problem.cost[node] for node in sequence)
-    return Measured(cost, max(usage, default=0), tuple(usage))
+    arrays, nodes = problem.arrays, np.array(sequence, np.int64)
+    nbytes = arrays.nbytes[nodes]
+    change = np.append(nbytes, 0)
+    np.subtract.at(change, _Executions(problem, sequence).needed_until() + 1, nbytes)
+    usage = np.cumsum(change)[:-1] + arrays.workspace[nodes]
+    cost = sum(map(problem.cost.__getitem__, sequence))
+    return Measured(cost, int(usage.max(initial=0)), tuple(usage.tolist()))
 
 
 def without_useless(problem: Problem, sequence: Sequence[int]) -> tuple[int, ...]:
@@ -76,17 +118,13 @@ def without_useless(problem: Problem, sequence: Sequence[int]) -> tuple[int, ...
 
     What remains is valid if the sequence was; neither its cost nor its peak is larger.
     """
-    current = tuple(sequence)
+    current = np.array(sequence, np.int64)
     while True:
-        ends = lives(problem, current)
-        last = {node: at for at, node in enumerate(current)}
-        useful = [ends[at] > at for at in range(len(current))]
-        for node in problem.kept:
-            useful[last[node]] = True
-        served = {node for at, node in enumerate(current) if useful[at]}
-        for node, at in last.items():
-            if node not in served:
-                useful[at] = True
-        if all(useful):
-            return current
-        current = tuple(node for at, node in enumerate(current) if useful[at])
+        found = _Executions(problem, current)
+        useful = found.needed_until() > np.arange(found.length)
+        useful[found.last[problem.arrays.kept == 1]] = True
+        served = np.bincount(current, useful, minlength=problem.size) > 0
+        useful[found.last[~served]] = True
+        if useful.all():
+            return tuple(current.tolist())
+        current = current[useful]

@@ -9,8 +9,6 @@ made in `slot`.  Executions of one node are linked in order, over `following` an
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from chainrule.machine_code.translate import Floats, Ints
@@ -20,6 +18,7 @@ NONE = -1
 MOST = 1 << 60
 LONGEST_LOG = 256
 THRESHOLDS = 4096
+LOGARITHMS = -np.log((np.arange(THRESHOLDS) + 0.5) / THRESHOLDS)
 
 
 class Slots:
@@ -77,40 +76,28 @@ class Slots:
 
 def slots_of(problem: Problem, slots: int) -> Slots:
     """Empty slots for the executions of a program."""
-    s, n = Slots(), problem.size
+    s, n, arrays = Slots(), problem.size, problem.arrays
     for name in ("inputs", "readers", "earlier", "later"):
-        starts, values = _flat(getattr(problem, name))
-        setattr(s, name + "_from", starts)
-        setattr(s, name, values)
+        rows = getattr(arrays, name)
+        setattr(s, name + "_from", rows.begins)
+        setattr(s, name, rows.values)
+    for name in ("cost", "kept", "once", "fixed"):
+        setattr(s, name, getattr(arrays, name))
     # Bytes of all slots are added up in 64 bits: large ones are counted in larger units.
     unit = 1 + (sum(problem.nbytes) + sum(problem.workspace)) * slots // MOST
-    s.nbytes = np.array([-(-one // unit) for one in problem.nbytes], np.int64)
-    s.workspace = np.array([-(-one // unit) for one in problem.workspace], np.int64)
-    s.cost = np.array(problem.cost, np.int64)
-    for name in ("kept", "once", "fixed"):
-        flags = np.zeros(n, np.int64)
-        flags[list(getattr(problem, name))] = 1
-        setattr(s, name, flags)
+    s.nbytes, s.workspace = -(-arrays.nbytes // unit), -(-arrays.workspace // unit)
     for name in ("node_at", "end_at", "following", "preceding", "laid", "best", "use"):
         setattr(s, name, np.zeros(slots, np.int64))
     for name in ("first", "last", "count", "repeated", "repeated_at"):
         setattr(s, name, np.zeros(n, np.int64))
     s.log, s.random = np.zeros(LONGEST_LOG, np.int64), np.ones(4, np.int64)
-    s.thresholds = -np.log((np.arange(THRESHOLDS) + 0.5) / THRESHOLDS)
+    s.thresholds = LOGARITHMS
     s.nodes, s.slots, s.budget = n, slots, problem.budget_nbytes // unit
     s.executions = s.repeats = s.excess = s.total_cost = s.changes = 0
     s.moves = s.allowed = s.is_new = 0
     s.laid_length = s.best_length = s.best_cost = s.best_excess = 0
     s.temperature = s.weight = s.swing = 1.0
     return s
-
-
-@lru_cache(maxsize=16)  # those of one program, for many budgets
-def _flat(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Where each row begins, and all rows one after another."""
-    starts = np.zeros(len(rows) + 1, np.int64)
-    starts[1:] = np.cumsum([len(row) for row in rows])
-    return starts, np.array([one for row in rows for one in row], np.int64)
 
 
 def fill(s: Slots) -> None:

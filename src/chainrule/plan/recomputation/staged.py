@@ -105,6 +105,10 @@ class _Walk:
 
     def execute(self, node: int) -> None:
         """Execute a node behind all that it reads; what is not there is computed again."""
+        if self.there.issuperset(self.reads[node]):
+            self.found.append(node)
+            self.there.add(node)
+            return
         pending = [node]
         while pending:
             one = pending[-1]
