@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from chainrule.plan.recomputation.stages import Stage
 
 LEVELS, MOST_LEVELS = 192, 512  # of memory: about, and where stages hand on little
 COARSE = 4  # levels
+
+EVERY = slice(None)
 
 Array = np.ndarray
 
@@ -47,6 +50,18 @@ class Backward:
 Event = Forward | Dropped | Backward
 
 
+class _Ways(NamedTuple):
+    """The keepings of a stage, a row for each: the units that one takes, those that are left of
+    each number of units, those that are in use on the way forward, and what it costs, where all
+    values are computed for the first time, and later."""
+
+    units: Array
+    left: Array
+    forward: Array
+    first: Array
+    later: Array
+
+
 class StageTable:
     """For stages s to t, the least cost of what is computed again, for each number of units of
     memory: from the way forward of s to its way back.
@@ -65,14 +80,18 @@ class StageTable:
         self.unit = max(-(-least // parts), -(-budget // MOST_LEVELS))
         self.step = max(least // 2, self.unit)  # bytes less for which there may be another schedule
         self.levels = budget // self.unit + 1
-        self.handed = [0, *map(self._units, handed)]
-        self.walk = [self._units(one.forward_nbytes(one.handed)) for one in insides]
+        self.handed = np.array([0, *map(self._units, handed)])
+        self.walk = np.array([self._units(one.forward_nbytes(one.handed)) for one in insides])
         self.again = [self._units(one.forward_nbytes(one.saved)) for one in insides]
-        self.cost = [one.again(one.handed, frozenset()) for one in insides]
+        costs = [one.again(one.handed, frozenset()) for one in insides]
+        self.until = np.cumsum([0, *costs])  # cost of the way forward of those before each stage
         self.alone = [
             [one.again(one.saved, there) for there in (frozenset(), one.handed)] for one in insides
         ]
+        self.numbers = np.arange(self.levels)
         self.keepings = [keepings(one) for one in insides]
+        made = {one: self._ways(one) for one in dict.fromkeys(self.keepings)}
+        self.ways = [made[one] for one in self.keepings]
         self.gradient = [self._coarse_units(one.gradient_nbytes) for one in stages]
         self.back = [self._coarse_units(one.backward_nbytes) for one in stages]
         count = len(stages)
@@ -87,6 +106,16 @@ class StageTable:
     def _coarse_units(self, nbytes: int) -> int:
         """About so many, so that stages are alike between which small values come together."""
         return COARSE * round(nbytes / (COARSE * self.unit))
+
+    def _ways(self, found: Sequence[Keeping]) -> _Ways:
+        units = np.array([[self._units(one.nbytes)] for one in found])
+        return _Ways(
+            units,
+            left=np.maximum(self.numbers - units, 0),
+            forward=np.array([[self._units(one.forward_nbytes)] for one in found]),
+            first=np.array([[one.extra] for one in found]),
+            later=np.array([[one.extra + one.cost] for one in found]),
+        )
 
     def _fill(self) -> None:
         numbers: dict[object, int] = {}
@@ -106,14 +135,15 @@ class StageTable:
         if number == len(self.costs):
             self.costs = np.concatenate([self.costs, np.empty_like(self.costs)])
             self.beside = np.concatenate([self.beside, np.empty_like(self.beside)])
-        for held in (0, 1):
-            if s == t:
-                least = self._alone(s, held)
-            else:
-                kept = [costs for _, costs in self._keeping(s, t, held)]
-                least = np.minimum.reduce([*kept, self._running_again(s, t, held)])
-            self.costs[number, held] = least
-            self.beside[number, held] = self._shifted(least, self.handed[s])
+        if s == t:
+            least = np.stack([self._alone(s, held) for held in (0, 1)])
+        else:
+            kept = [self._keeping(s, t, held).min(axis=0) for held in (0, 1)]
+            least = np.minimum(kept, [self._running_again(s, t, held) for held in (0, 1)])
+        self.costs[number] = least
+        handed = min(self.handed[s], self.levels)
+        self.beside[number, :, :handed] = np.inf
+        self.beside[number, :, handed:] = least[:, : self.levels - handed]
         return number
 
     def _alone(self, s: int, held: int) -> Array:
@@ -121,43 +151,35 @@ class StageTable:
         cost = 0 if s == self.last else self.alone[s][held]
         runs = cost > 0 or s == self.last
         need = max(self.back[s], self.gradient[s] + self.again[s] if runs else 0)
-        return self._from(np.full(self.levels, float(cost)), need)
+        return np.where(self.numbers < need, np.inf, float(cost))
 
-    def _keeping(self, s: int, t: int, held: int) -> Iterator[tuple[Keeping, Array]]:
-        """Stage s keeps some values until it runs backward."""
-        rest = self.costs[self.run[s + 1, t], held]
+    def _keeping(self, s: int, t: int, held: int, at: slice = EVERY) -> Array:
+        """Stage s keeps some values until it runs backward: a row for each of its keepings."""
+        ways, rest = self.ways[s], self.costs[self.run[s + 1, t], held]
         there = self.gradient[t] + held * self.handed[t + 1]
-        for one in self.keepings[s]:
-            need = max(self.back[s], there + self._units(one.forward_nbytes))
-            cost = one.extra + (one.cost if t < self.last else 0)  # the first time all are computed
-            yield one, self._from(self._shifted(rest, self._units(one.nbytes)) + cost, need)
+        need = np.maximum(self.back[s], there + ways.forward)
+        more = ways.later if t < self.last else ways.first
+        costs = rest[ways.left[:, at]] + more
+        costs[self.numbers[at] < np.maximum(need, ways.units)] = np.inf
+        return costs
 
     def _running_again(self, s: int, t: int, held: int) -> Array:
         """Stages s to j run forward, for some j before t, and only what j hands on is kept: until
         j + 1 has run backward, or until j has."""
         walked, needs = self._walks(s, t, held)
         behind = self.beside[self.run[s + 1 : t + 1, t], held] + walked[:, None]
-        behind[np.arange(self.levels) < needs[:, None]] = np.inf
-        return (self.costs[self.run[s, s:t]] + behind[:, None]).min(axis=(0, 1))
+        behind[self.numbers < needs[:, None]] = np.inf
+        before = self.costs[self.run[s, s:t]].min(axis=1)
+        return (before + behind).min(axis=0)
 
     def _walks(self, s: int, t: int, held: int) -> tuple[Array, Array]:
         """For each j, the cost of running stages s to j forward again, and what that needs."""
-        cuts, first = range(s, t), t == self.last
-        walked = np.cumsum([0 if first else self.cost[j] for j in cuts], dtype=float)
-        needs = np.maximum.accumulate([self.walk[j] + (j > s) * self.handed[j] for j in cuts])
+        first = t == self.last
+        walked = np.zeros(t - s) if first else self.until[s + 1 : t + 1] - self.until[s]
+        needs = self.walk[s:t] + self.handed[s:t]
+        needs[0] = self.walk[s]
+        needs = np.maximum.accumulate(needs)
         return walked, needs + (self.gradient[t] + held * self.handed[t + 1])
-
-    def _shifted(self, costs: Array, units: int) -> Array:
-        """The costs if so many units are taken by something else."""
-        found = np.full(self.levels, np.inf)
-        if units < self.levels:
-            found[units:] = costs[: self.levels - units]
-        return found
-
-    def _from(self, costs: Array, need: int) -> Array:
-        """The costs where there are as many units as are needed."""
-        costs[:need] = np.inf
-        return costs
 
     def schedule(self, budget: int) -> Iterator[Event] | None:
         """What happens in the best schedule within a budget, at most that of the table; None where
@@ -174,9 +196,10 @@ class StageTable:
                 yield Backward(s)
                 continue
             least = self.costs[self.run[s, t], held, units]
-            ways = self._keeping(s, t, held)
-            kept = next((one for one, costs in ways if costs[units] == least), None)
-            if kept is not None:
+            costs = self._keeping(s, t, held, slice(units, units + 1))
+            found = np.flatnonzero(costs == least)
+            if len(found):
+                kept = self.keepings[s][found[0]]
                 yield Forward(s, self.stages[s].nodes(kept.values))
                 pending.append((s, s, 0, units))
                 pending.append((s + 1, t, held, units - self._units(kept.nbytes)))
