@@ -66,7 +66,7 @@ def check_budgets(made: Plan) -> list[Plan]:
         assert set(map(whole, found.works)) == set(map(whole, made.works))
         assert found.schedule.results == made.schedule.results
         assert sources(found) <= sources(made)
-        storage = _stored(made, found.works, capacity=0)
+        storage = _stored(made, found.works)
         assert storage.load_at_least() <= storage.load_nbytes <= found.schedule.scratch_nbytes
         plans.append(found)
     times = [nanoseconds(one) for one in plans]

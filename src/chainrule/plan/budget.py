@@ -4,7 +4,7 @@ bytes of scratch memory."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from chainrule.graph.node import Node
@@ -12,6 +12,7 @@ from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.fragments import Fragments
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import nbytes_of
+from chainrule.plan.speeds import Speeds
 from chainrule.plan.storage import Storage
 from chainrule.plan.tasks import Tasks, may_repeat, tasks_of
 from chainrule.plan.ways import ways
@@ -45,8 +46,8 @@ def within(
     code = code_nbytes(plan.works)
     beside = [code_nbytes(one.works) - code for one in found]
     for one, more in zip(found, beside, strict=True):
-        best = _stored(plan, one.works, nbytes - more)
-        if not best.exceeds and best.scratch_nbytes + more <= nbytes:
+        best = _stored(plan, one.works)
+        if best.fits(nbytes - more):
             break
     else:
         best = _least(plan, [(one.works, more) for one, more in zip(found, beside, strict=True)])
@@ -56,10 +57,9 @@ def within(
 
 def _least(plan: Plan, found: Sequence[tuple[Sequence[Work], int]]) -> Storage:
     """The storage that needs the least; each comes with the bytes that count as well."""
-    loads = [_stored(plan, works, 0).load_nbytes + beside for works, beside in found]
-    least = sorted(range(len(found)), key=loads.__getitem__)[:PLACED]
-    made = [(_stored(plan, found[number][0]), found[number][1]) for number in least]
-    return min(made, key=lambda one: one[0].scratch_nbytes + one[1])[0]
+    stored = [(_stored(plan, works), beside) for works, beside in found]
+    stored.sort(key=lambda one: one[0].load_nbytes + one[1])
+    return min(stored[:PLACED], key=lambda one: one[0].scratch_nbytes + one[1])[0]
 
 
 def _candidates(plan: Plan) -> list[Candidate]:
@@ -67,21 +67,62 @@ def _candidates(plan: Plan) -> list[Candidate]:
     outside = {*plan.schedule.results, *plan.overwrites.values()}
     whole = Fragments(plan.works, outside, ())
     fragments = Fragments(plan.works, outside, _saved(_stored(plan, plan.works)))
-    known = _sources(enumerate(plan.works))
-    known |= {(a, node, a) for a, work in enumerate(plan.works) for node in work.writes}
-    costs: dict[Work, int] = {}
+    sources = _Sources(plan.works)
+    costs = _Costs(plan.speeds)
     found: dict[tuple[Work, ...], Candidate] = {}
     for one in (whole, fragments) if fragments.cut else (whole,):
-        for way in ways(_tasks(plan, one)):
+        for way in ways(_tasks(plan, one, costs)):
             for made in one.ways(way.sequence):
                 works = tuple(work for _, work in made)
-                if works in found or not _sources(made) <= known:
-                    continue
-                for work in works:
-                    if work not in costs:
-                        costs[work] = work_nanoseconds(work, plan.speeds)
-                found[works] = Candidate(works, sum(costs[work] for work in works))
+                if works not in found and sources.same(made):
+                    found[works] = Candidate(works, sum(map(costs.__getitem__, works)))
     return sorted(found.values(), key=lambda one: one.nanoseconds)
+
+
+class _Costs(dict[Work, int]):
+    """About how long each work takes, in nanoseconds; counted when it is asked first."""
+
+    def __init__(self, speeds: Speeds) -> None:
+        self.speeds = speeds
+
+    def __missing__(self, work: Work) -> int:
+        self[work] = found = work_nanoseconds(work, self.speeds)
+        return found
+
+
+class _Sources:
+    """Which work of a plan reads which value of which work, of the values that several works write:
+    these need not round them alike."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        counts = Counter(node for work in works for node in work.writes)
+        self.several = {node for node, count in counts.items() if count > 1}
+        self._touched: dict[Work, tuple[list[Node], list[Node]]] = {}
+        homes = list(enumerate(works))
+        self.known = set(self._of(homes))
+        self.known.update((a, node, a) for a, work in homes for node in work.writes)  # fragments
+
+    def same(self, works: Iterable[tuple[int, Work]]) -> bool:
+        """Whether works read no others, each with the number of that which it is (a fragment) of.
+
+        A fragment reads and writes nothing but what its work does.
+        """
+        return not self.several or all(one in self.known for one in self._of(works))
+
+    def _of(self, works: Iterable[tuple[int, Work]]) -> Iterator[tuple[int, Node, int]]:
+        writer: dict[Node, int] = {}
+        for number, work in works:
+            if work not in self._touched:
+                self._touched[work] = (
+                    [node for node in work.reads if node in self.several],
+                    [node for node in work.writes if node in self.several],
+                )
+            reads, writes = self._touched[work]
+            for node in reads:
+                if node in writer:
+                    yield number, node, writer[node]
+            for node in writes:
+                writer[node] = number
 
 
 def _saved(storage: Storage) -> set[Node]:
@@ -92,24 +133,12 @@ def _saved(storage: Storage) -> set[Node]:
     return {life.node for life, first, last in spans if first < peak < last}
 
 
-def _sources(works: Iterable[tuple[int, Work]]) -> set[tuple[int, Node, int]]:
-    """Which work reads which value of which work: two that write the same value need not round it
-    alike."""
-    writer: dict[Node, int] = {}
-    found: set[tuple[int, Node, int]] = set()
-    for number, work in works:
-        found.update((number, node, writer[node]) for node in work.reads if node in writer)
-        writer |= dict.fromkeys(work.writes, number)
-    return found
-
-
-def _stored(plan: Plan, works: Sequence[Work], capacity: int | None = None) -> Storage:
+def _stored(plan: Plan, works: Sequence[Work]) -> Storage:
     """The storage of works in place of those of the plan."""
-    schedule, overwrites = plan.schedule, plan.overwrites
-    return Storage(works, list(schedule.given), schedule.results, overwrites, capacity=capacity)
+    return Storage(works, list(plan.schedule.given), plan.schedule.results, plan.overwrites)
 
 
-def _tasks(plan: Plan, given: Fragments) -> Tasks:
+def _tasks(plan: Plan, given: Fragments, costs: _Costs) -> Tasks:
     """Works and fragments as tasks; results take nothing, as their arrays come from outside."""
     works, outside = given.works, given.outside
     storage = _stored(plan, works)
@@ -128,7 +157,7 @@ def _tasks(plan: Plan, given: Fragments) -> Tasks:
     for life, source in storage.in_place.items():
         if readers[source.node] == 1 and nbytes(source.node) == nbytes(life.node):
             spaces[storage.lives.first[life]] -= nbytes(life.node)
-    costs = (work_nanoseconds(work, plan.speeds) for work in works)
+    took = map(costs.__getitem__, works)
     return tasks_of(
-        works, nbytes, spaces, costs, once=once, fixed=given.cut, overwrites=plan.overwrites
+        works, nbytes, spaces, took, once=once, fixed=given.cut, overwrites=plan.overwrites
     )

@@ -17,7 +17,6 @@ from chainrule.plan.loops.loop_work import Instance, Store
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.tasks import SMALL
 from chainrule.plan.work import NestWork, Work, computed_by, nest_label
-from chainrule.schedule.lives import lives_of
 
 Homes = list[tuple[int, Work]]  # works with the number of that which each is (a fragment) of
 
@@ -38,7 +37,9 @@ class Fragments:
         self.cut: set[int] = set()
         self.once: set[int] = set()
         self._made: dict[tuple[int, frozenset[Node], frozenset[Node]], Work | None] = {}
-        self._touched: dict[tuple[int, ...], tuple[list[Node], frozenset[Node]]] = {}
+        self._touched: dict[
+            tuple[int, ...], tuple[frozenset[Node], frozenset[Node], frozenset[Node]]
+        ] = {}
         for number, work in enumerate(given):
             several = sum(node in saved for node in work.writes) > 1
             found = self._fragments(number, work) if several else []
@@ -121,29 +122,33 @@ class Fragments:
     def _joined(self, sequence: Sequence[int]) -> Homes:
         """The works of a sequence of numbers; fragments of one work that follow one another are
         one."""
-        runs = [tuple(run) for run in self._runs(sequence)]
-        for run in dict.fromkeys(runs):
+        found: list[Homes] = []
+        read: set[Node] = set()  # later, before they are written again
+        for run in reversed([tuple(run) for run in self._runs(sequence)]):
+            if len(run) == 1:
+                found.append(self._apart(run))
+                work = self.works[run[0]]
+                read.difference_update(work.writes)
+                read.update(work.reads)
+                continue
             if run not in self._touched:
                 self._touched[run] = self._touches(run)
-        lives = lives_of(self._touched[run] for run in runs)
-        read = {life for found in lives.reads for life in found}
-        found: Homes = []
-        for place, run in enumerate(runs):
-            if len(run) == 1:
-                found += self._apart(run)
-                continue
-            wanted = {life.node for life in lives.writes[place] if life in read}
-            _, nodes = self._touched[run]
-            wanted.update(node for node in nodes if node in self.outside)
+            reads, nodes, outside = self._touched[run]
+            wanted = outside | (nodes & read)
             if wanted:
-                found += self._together(run, frozenset(wanted), nodes)
-        return found
+                found.append(self._together(run, wanted, nodes))
+            read.difference_update(nodes)
+            read.update(reads)
+        return [one for homes in reversed(found) for one in homes]
 
-    def _touches(self, run: Sequence[int]) -> tuple[list[Node], frozenset[Node]]:
-        """What a run reads that it does not write, and what it writes."""
+    def _touches(
+        self, run: Sequence[int]
+    ) -> tuple[frozenset[Node], frozenset[Node], frozenset[Node]]:
+        """What a run reads that it does not write, what it writes, and of these, what lies in an
+        array from outside."""
         nodes = frozenset(node for one in run for node in self.works[one].writes)
-        reads = [node for one in run for node in self.works[one].reads if node not in nodes]
-        return reads, nodes
+        reads = frozenset(node for one in run for node in self.works[one].reads) - nodes
+        return reads, nodes, nodes & self.outside
 
     def _apart(self, sequence: Sequence[int]) -> Homes:
         return [(self.home[one], self.works[one]) for one in sequence]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -244,23 +245,32 @@ class _Planner:
             self.whole |= harmed
             return None
         best = self._least(works, overwrites)
+        assert best is not None
         if not self.plain:
             best = self._with_second_lives(best, made, worker, values)
         schedule, load = best.schedule(self.computed), best.load_nbytes
         works, width = tuple(best.works), worker.vector_nbytes
         return Plan(self.traced, schedule, works, strides, overwrites, self.threads, width, load)
 
-    def _least(self, works: Sequence[Work], overwrites: Mapping[Node, Node]) -> Storage:
-        """The storage that needs least, of all orders of the works; the first of several."""
+    def _least(
+        self, works: Sequence[Work], overwrites: Mapping[Node, Node], below: float = math.inf
+    ) -> Storage | None:
+        """The storage that needs least, of all orders of the works; the first of several.  None
+        where none needs less than `below`."""
         given = [node for node in self.traced.nodes if self.roles[node] is Role.GIVEN]
         stored = partial(Storage, given=given, results=self.results, overwrites=overwrites)
-        found = [stored(order) for order in self._orders(works, overwrites)]
-        best = min(found, key=lambda one: one.scratch_nbytes)
-        better = [one for one in found if one.load_nbytes < best.scratch_nbytes]
-        if self.placement_seconds and better:
-            seconds = self.placement_seconds / len(better)
-            searched = [stored(one.works, seconds=seconds) for one in better]
-            best = min(best, *searched, key=lambda one: one.scratch_nbytes)
+        found = list(enumerate(stored(order) for order in self._orders(works, overwrites)))
+        found.sort(key=lambda one: one[1].load_nbytes)  # below which none can be
+        best, least = None, (below, -1)
+        for number, one in found:
+            if (one.load_nbytes, number) < least and (one.scratch_nbytes, number) < least:
+                best, least = one, (one.scratch_nbytes, number)
+        better = [one for _, one in found if one.load_nbytes < least[0]]
+        if self.placement_seconds:
+            for one in better:
+                longer = stored(one.works, seconds=self.placement_seconds / len(better))
+                if longer.scratch_nbytes < least[0]:
+                    best, least = longer, (longer.scratch_nbytes, -1)
         return best
 
     def _orders(
@@ -288,14 +298,15 @@ class _Planner:
         again_works = self._rematerialised(made, again, worker, values, overwrites)
         if again_works is None:
             return best
-        found = self._least(again_works, overwrites)
-        if found.scratch_nbytes >= best.scratch_nbytes:
+        found = self._least(again_works, overwrites, best.scratch_nbytes)
+        if found is None:
             return best
         fewer = mattering(again, found)
         fewer_works = self._rematerialised(made, fewer, worker, values, overwrites)
         if len(fewer) == len(again) or fewer_works is None:
             return found
-        return min(self._least(fewer_works, overwrites), found, key=lambda one: one.scratch_nbytes)
+        # Of two that need as much, that in which fewer values are computed again.
+        return self._least(fewer_works, overwrites, found.scratch_nbytes + 1) or found
 
     def _rematerialised(
         self,

@@ -33,11 +33,11 @@ from chainrule.schedule.records import (
 
 
 class Storage:
-    """The buffers of all lives of values, and of workspaces.
+    """The buffers of all lives of values, and of workspaces; offsets are looked for when they are
+    asked for, which takes most of the time.
 
-    `seconds` is how long offsets are searched for; none are where the largest load is above
-    `capacity` bytes (`exceeds`).  `overwrites` maps a given value to the result that takes its
-    array.  A result, or what takes its array before, has one life.
+    `seconds` is how long offsets are searched for.  `overwrites` maps a given value to the result
+    that takes its array.  A result, or what takes its array before, has one life.
     """
 
     def __init__(
@@ -47,26 +47,27 @@ class Storage:
         results: Sequence[Node],
         overwrites: Mapping[Node, Node],
         seconds: float = 0.0,
-        capacity: int | None = None,
     ) -> None:
         self.works, self.results, self.overwrites = works, results, overwrites
+        self.seconds = seconds
         self.given = {node: _array(f"given {n}", node) for n, node in enumerate(given)}
         self.lives = lives_of(((work.reads, work.writes) for work in works), given)
         written = [life for life, number in self.lives.first.items() if number != BEFORE]
         outside = dict(self.given)
         outside |= {node: _array(f"result {n}", node) for n, node in enumerate(results)}
         outside |= {result: self.given[one] for one, result in overwrites.items()}
-        self.buffers = {Life(node): buffer for node, buffer in outside.items()}
-        self.scratch = [life for life in written if life not in self.buffers]
+        self.outside = {Life(node): buffer for node, buffer in outside.items()}
+        self.scratch = [life for life in written if life not in self.outside]
         self.dying: dict[int, list[Life]] = defaultdict(list)  # scratch, by last work
         for life in self.scratch:
             self.dying[self.lives.last[life]].append(life)
-        self.in_place = {Life(result): Life(one) for one, result in overwrites.items()}
-        self.exceeds = capacity is not None and (
-            self.load_at_least() > capacity or self.load_nbytes > capacity
-        )
-        if not self.exceeds:
-            self._place(seconds)
+
+    def fits(self, capacity: int) -> bool:
+        """Whether scratch memory of so many bytes is enough; no offsets are looked for where the
+        load alone is larger."""
+        if self.load_at_least() > capacity or self.load_nbytes > capacity:
+            return False
+        return self.scratch_nbytes <= capacity
 
     def load_at_least(self) -> int:
         """Bytes of scratch memory that are in use at one work, whatever takes over whose bytes."""
@@ -90,15 +91,16 @@ class Storage:
         found: set[Life] = set()
         for number in reversed(range(len(self.works))):
             written = self.lives.writes[number]
-            sizes = {nbytes_of(one.node) for one in written if one in self.buffers or one in found}
+            sizes = {nbytes_of(one.node) for one in written if one in self.outside or one in found}
             if sizes:
                 ending = self.dying.get(number, ())
                 found.update(one for one in ending if nbytes_of(one.node) in sizes)
         return found
 
     @cached_property
-    def _inherited(self) -> dict[Life, Life]:
+    def inherited(self) -> dict[Life, Life]:
         """For lives with memory of their own, those in scratch whose bytes they take over."""
+        overwriting = {Life(result) for result in self.overwrites.values()}
         found: dict[Life, Life] = {}
         for number, work in enumerate(self.works):
             if not takes_over(work):
@@ -107,22 +109,28 @@ class Storage:
             dying = {life.node: life for life in ending if self.lives.first[life] < number}
             if dying:
                 written = {life.node: life for life in self.lives.writes[number]}
-                own = [node for node, life in written.items() if life not in self.in_place]
-                own.sort(key=lambda node: written[node] not in self.buffers)  # results first
+                own = [node for node, life in written.items() if life not in overwriting]
+                own.sort(key=lambda node: written[node] not in self.outside)  # results first
                 taken = successors(work, [*dying], own)
                 found |= {written[node]: dying[value] for node, value in taken.items()}
         return found
 
     @cached_property
-    def _requests(self) -> tuple[Request, ...]:
-        """For the lives in scratch memory, in their order, and for workspaces."""
-        inherited = self._inherited
+    def _before_results(self) -> dict[Life, Buffer]:
+        """The arrays of results, by the lives in scratch that lie there before."""
+        found: dict[Life, Buffer] = {}
         for result in self.results:
             life = Life(result)
-            while life in inherited:
-                life = inherited[life]
-                self.buffers[life] = self.buffers[Life(result)]
-        scratch = [life for life in self.scratch if life not in self.buffers]
+            while life in self.inherited:
+                life = self.inherited[life]
+                found[life] = self.outside[Life(result)]
+        return found
+
+    @cached_property
+    def _requests(self) -> tuple[Request, ...]:
+        """For the lives in scratch memory, in their order, and for workspaces."""
+        inherited = self.inherited
+        scratch = [life for life in self.scratch if life not in self._before_results]
         places = {life: place for place, life in enumerate(scratch)}
         first, last = self.lives.first, self.lives.last
         same = (places[inherited[life]] if life in inherited else None for life in scratch)
@@ -144,21 +152,44 @@ class Storage:
         """The most bytes of scratch memory in use at one work."""
         return load_of(self._requests)
 
-    def _place(self, seconds: float) -> None:
-        """Find the buffers of what is neither given nor a result."""
-        placement = _placed(self._requests, seconds)
-        vars(self)["load_nbytes"] = placement.largest_load  # counted already
-        self.scratch_nbytes = placement.nbytes
-        found = iter(placement.offsets)
+    @cached_property
+    def _placement(self) -> Placement:
+        return _placed(self._requests, self.seconds)
+
+    @property
+    def scratch_nbytes(self) -> int:
+        """The bytes of scratch memory."""
+        return self._placement.nbytes
+
+    @cached_property
+    def buffers(self) -> dict[Life, Buffer]:
+        """Where each life lies."""
+        found = self.outside | self._before_results
+        offsets = iter(self._placement.offsets)
         for life in self.scratch:
-            if life not in self.buffers:
-                self.buffers[life] = Buffer(SCRATCH, next(found), nbytes_of(life.node))
-        self.workspaces = {
-            number: Buffer(SCRATCH, next(found), nbytes) for number, nbytes in self._spaces
+            if life not in found:
+                found[life] = Buffer(SCRATCH, next(offsets), nbytes_of(life.node))
+        return found
+
+    @cached_property
+    def workspaces(self) -> dict[int, Buffer]:
+        """Where the workspace of each work lies that has one."""
+        spaces = list(self._spaces)
+        offsets = self._placement.offsets[len(self._placement.offsets) - len(spaces) :]
+        return {
+            number: Buffer(SCRATCH, offset, nbytes)
+            for (number, nbytes), offset in zip(spaces, offsets, strict=True)
         }
-        for life, one in self._inherited.items():
-            if self.buffers[life] == self.buffers[one]:
-                self.in_place[life] = one
+
+    @cached_property
+    def in_place(self) -> dict[Life, Life]:
+        """The lives that lie where others did that ended with the work that writes them."""
+        buffers = self.buffers
+        found = {Life(result): Life(one) for one, result in self.overwrites.items()}
+        for life, one in self.inherited.items():
+            if buffers[life] == buffers[one]:
+                found[life] = one
+        return found
 
     @property
     def loads(self) -> list[int]:

@@ -87,13 +87,14 @@ class Walk:
 
 def greedy(problem: Problem, weights: Weights) -> tuple[int, ...] | None:
     """A valid sequence within the budget, or None where this rule finds none."""
-    s = _walk_of(problem, weights)
+    s = walk_of(problem, weights)
     if KERNEL(s) == 0:
         return None
     return without_useless(problem, s.sequence[: s.length])
 
 
-def _walk_of(problem: Problem, weights: Weights) -> Walk:
+def walk_of(problem: Problem, weights: Weights) -> Walk:
+    """The beginning of a walk."""
     s, n, arrays = Walk(), problem.size, problem.arrays
     for name in ("inputs", "readers", "earlier"):
         rows = getattr(arrays, name)

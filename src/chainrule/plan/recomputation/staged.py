@@ -22,6 +22,8 @@ class StagedSchedules:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.stages = stages_of(problem)
+        again = {node for stage in self.stages for node in stage.values}
+        self._reads = [[u for u in reads if u in again] for reads in problem.inputs]
         self._known: StageTable | None = None
         self._made: dict[tuple[Event, ...], Found | None] = {}
         self._more = 0  # bytes by which a schedule needed less than the table said
@@ -50,7 +52,7 @@ class StagedSchedules:
 
     def _found(self, events: tuple[Event, ...]) -> Found | None:
         if events not in self._made:
-            self._made[events] = self._counted(_sequence(self.problem, self.stages, events))
+            self._made[events] = self._counted(self._sequence(events))
         return self._made[events]
 
     def _counted(self, sequence: Sequence[int]) -> Found | None:
@@ -58,27 +60,27 @@ class StagedSchedules:
             return None
         return found(self.problem, without_useless(self.problem, sequence), "stages run again")
 
-
-def _sequence(problem: Problem, stages: Sequence[Stage], events: Iterable[Event]) -> list[int]:
-    walk = _Walk(problem, stages)
-    for event in events:
-        match event:
-            case Forward(number, kept):
-                walk.forward(number, kept)
-            case Dropped(number):
-                walk.there.difference_update(stages[number].values)
-            case Backward(number):
-                walk.backward(number)
-    return walk.found
+    def _sequence(self, events: Iterable[Event]) -> list[int]:
+        walk = _Walk(self.problem, self.stages, self._reads)
+        for event in events:
+            match event:
+                case Forward(number, kept):
+                    walk.forward(number, kept)
+                case Dropped(number):
+                    walk.there.difference_update(self.stages[number].values)
+                case Backward(number):
+                    walk.backward(number)
+        return walk.found
 
 
 class _Walk:
-    """What was executed so far, and which values are there of those that can be computed again."""
+    """What was executed so far, and which values are there of those that can be computed again;
+    `reads` are those that each node reads."""
 
-    def __init__(self, problem: Problem, stages: Sequence[Stage]) -> None:
-        self.problem, self.stages = problem, stages
-        again = {node for stage in stages for node in stage.values}
-        self.reads = [[u for u in reads if u in again] for reads in problem.inputs]
+    def __init__(
+        self, problem: Problem, stages: Sequence[Stage], reads: Sequence[Sequence[int]]
+    ) -> None:
+        self.problem, self.stages, self.reads = problem, stages, reads
         self.there: set[int] = set()
         self.found: list[int] = []
         self.begun = 0  # how many stages ran forward
