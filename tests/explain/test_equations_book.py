@@ -73,7 +73,7 @@ def test_each_scalar_through_which_a_parameter_reaches_the_objective_has_a_line(
     graph = graph.bind(n=3, d=2)
     run = graph.run(given)
     assert_true(graph, equations(graph), run)
-    assert assert_reads_true(graph, equations(graph, shapes=False), run) == 12
+    assert assert_reads_true(graph, equations(graph, shapes=False), run) == 10
 
 
 def test_the_book_in_latex() -> None:
