@@ -144,6 +144,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "var": reduced_by(cr.var),
     "max": _largest,
     "min": _least,
+    "diag": _plain(np.diag),
     "softmax": _along_last(cr.softmax),
     "log softmax": _along_last(cr.log_softmax),
     "logsumexp": _along_last(cr.logsumexp),

@@ -215,6 +215,8 @@ class _Reader:
                 return np.sqrt(self.atom())
             case "𝟏":
                 return np.ones(shape_of(self.below()))
+            case "𝐈":
+                return np.eye(*shape_of(self.below()))
             case "⟨":
                 return np.sum(np.multiply(*map(self.of, split_by(self.inside(), ", "))))
             case "‖" | "|":

@@ -233,8 +233,10 @@ class Builder:
             return True
         if formula.weight > LONGEST:
             return not is_unseen(formula)
-        repeated = self.uses[formula.node] > 1 and formula.weight > LONGEST_REPEATED
-        return repeated and not is_unseen(formula)
+        if self.uses[formula.node] < 2 or is_unseen(formula):
+            return False
+        is_softmax = self.sides.rewriting.probabilities.is_softmax(formula.node)
+        return is_softmax or formula.weight > LONGEST_REPEATED
 
     def _formula(self, piece: Piece) -> Formula:
         operands: list[Formula] = []

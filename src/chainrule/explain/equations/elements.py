@@ -31,7 +31,7 @@ from chainrule.explain.equations.parts import (
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar
-from chainrule.explain.equations.spanning import is_doubled
+from chainrule.explain.equations.spanning import is_doubled, is_identity
 from chainrule.primitives.notation import BIG, POWER, RELATION, Form
 
 
@@ -163,6 +163,9 @@ def _where(setter: Setter, formula: Applied, is_free: bool) -> Bound:
 def _cast(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     """Unseen, except from booleans, [x > 0], and where digits are cut off."""
     (inner,) = formula.operands
+    if is_identity(formula.node):
+        size = setter.shapes.size(formula.node.shape[0])
+        return Bound(Script(Symbol(r"\mathbf{I}", "𝐈"), below=size))
     before, after = inner.node.dtype.kind, formula.node.dtype.kind
     if before == "b" and after != "b":
         return Bound(Fence(setter.set(inner, is_free), "[", "]"))

@@ -40,10 +40,13 @@ class Functions:
     def closed_form(self, gradient: Gradient, unit: Unit) -> list[Node]:
         """As `closed_form` of the unit; calls of composites in it are units, too."""
         found = closed_form(unit, gradient.wrt, self.upstream(gradient.of, unit))
-        given = {parent for node in found for parent in node.inputs}
-        for one in calls([*given, *found]):
-            self.of_result.setdefault(one.result, one)
+        self.add_calls([*{parent for node in found for parent in node.inputs}, *found])
         return found
+
+    def add_calls(self, nodes: Iterable[Node]) -> None:
+        """Calls of composites among nodes that were made to be written are units, too."""
+        for one in calls(nodes):
+            self.of_result.setdefault(one.result, one)
 
     @cached_property
     def of_result(self) -> dict[Node, Unit]:

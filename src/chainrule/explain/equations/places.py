@@ -19,7 +19,12 @@ from chainrule.explain.equations.parts import (
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
-from chainrule.explain.equations.spanning import is_kept_axis, is_single, only_unit_axes
+from chainrule.explain.equations.spanning import (
+    is_diagonal,
+    is_kept_axis,
+    is_single,
+    only_unit_axes,
+)
 from chainrule.explain.equations.values import WHOLE, number, tuple_of
 from chainrule.graph.node import Node
 from chainrule.primitives.notation import ATOM, Form
@@ -133,6 +138,8 @@ def _places(setter: Setter, formula: Applied) -> Part:
 def _placed(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     """Zeros of the shape below, with the first operand at the places in brackets."""
     node, inner = formula.node, formula.operands[0]
+    if is_diagonal(node):
+        return Bound(row(upright("diag"), Fence(setter.set(inner, False))))
     word = "pad" if form_of(formula) is Form.PADDED else "scatter"
     if len(formula.operands) > 1:
         places = _places(setter, formula)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.naming import Names
+from chainrule.explain.equations.probabilities import Probabilities
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import logistic, negative, subtract
 from chainrule.primitives.movement import inverse, reshape, transpose
@@ -17,8 +19,9 @@ from chainrule.primitives.sources import full_like
 class Rewriting:
     """Other nodes of the same values, for nodes that derivatives made."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, functions: Functions) -> None:
         self._names = names.graph.name_of
+        self.probabilities = Probabilities(names.graph, functions)
         self._moved: dict[Node, list[Node]] = {}  # named transposes and reshapes by what they move
         self._logistic: dict[Node, Node] = {}  # σ(x) by x
         for node in self._names:
@@ -30,6 +33,8 @@ class Rewriting:
 
     def instead(self, node: Node) -> Node:
         """The node that is written in place of this one, or the node itself."""
+        if (found := self.probabilities.instead(node)) is not node:
+            return found
         if not node.origin.transform:
             return node
         if node.primitive is matmul:

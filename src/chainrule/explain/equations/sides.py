@@ -109,7 +109,7 @@ class Sides:
         self._closed_forms: dict[tuple[Gradient, Unit], Node | None] = {}
         self._places: dict[Node, float] = {n: place for place, n in enumerate(names.graph.nodes)}
         self._results = results(names.graph)
-        self._rewriting = Rewriting(names)
+        self.rewriting = Rewriting(names, functions)
         self._values: dict[Node, list[Node]] = {}  # the results of each loop and choice
         for node, one in self._results.items():
             self._values.setdefault(one.holder, []).append(node)
@@ -131,7 +131,7 @@ class Sides:
 
     def _applied(self, node: Node) -> Piece:
         """The node's own primitive; of what a loop or a choice gives, which result it is."""
-        node = self._rewriting.instead(node)
+        node = self.rewriting.instead(node)
         found = self._results.get(node)
         if found is not None:
             return Piece(Result, node, (), {"holder": found.holder, "place": found.place})

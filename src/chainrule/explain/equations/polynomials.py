@@ -1,0 +1,143 @@
+"""Sums of products of softmaxes, their denominators, and other arrays: what derivatives of a
+softmax are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from chainrule.explain.equations.spanning import is_identity
+from chainrule.graph.node import Node
+
+MOST_TERMS = 12
+
+
+class NotWritten(Exception):
+    """It is no such polynomial, or too long a one."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An array as it is; of the identity matrix, `is_identity`."""
+
+    node: Node
+    is_identity: bool = False
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """P, or as a column, along the axis before the last."""
+
+    of: Exponential
+    is_column: bool = False
+
+
+@dataclass(frozen=True)
+class Denominator:
+    """s, the sum of e along the axis."""
+
+    of: Exponential
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum of a product along an axis, counted from the end, which is kept."""
+
+    axis: int
+    factors: Product
+
+
+Factor = Value | Softmax | Denominator | Sum
+Product = frozenset[tuple[Factor, int]]  # each factor with its exponent
+Polynomial = Mapping[Product, float]  # the number before each product
+
+
+@dataclass(frozen=True, eq=False)
+class Exponential:
+    """e = exp(x − c), where c is the same along the `axis`, counted from the end."""
+
+    node: Node
+    x: Node
+    axis: int
+
+
+def is_constant(factor: Factor, at: int) -> bool:
+    """Whether a factor is the same along an axis, counted from the end."""
+    match factor:
+        case Value(node):
+            return -at > node.ndim or node.shape[at] == 1
+        case Softmax(of, is_column):
+            if is_column:
+                return at == -1
+            return at != of.axis and (-at > of.x.ndim or of.x.shape[at] == 1)
+        case Denominator(of):
+            return at == of.axis or -at > of.x.ndim or of.x.shape[at] == 1
+        case Sum(axis, factors):
+            return at == axis or all(is_constant(one, at) for one, _ in factors)
+
+
+def of_value(node: Node, exponent: int = 1) -> Polynomial:
+    return {frozenset([(Value(node, is_identity(node)), exponent)]): 1.0}
+
+
+def of_factor(factor: Factor) -> Product:
+    return frozenset([(factor, 1)])
+
+
+def times(x: Polynomial, y: Polynomial) -> Polynomial:
+    found: dict[Product, float] = {}
+    for one, number in x.items():
+        for other, more in y.items():
+            powers = Counter(dict(one))
+            for factor, exponent in other:
+                powers[factor] += exponent
+            product = frozenset(one for one in powers.items() if one[1])
+            found[product] = found.get(product, 0.0) + number * more
+    return _checked(found)
+
+
+def plus(x: Polynomial, y: Polynomial, sign: float) -> Polynomial:
+    found = dict(x)
+    for product, number in y.items():
+        found[product] = found.get(product, 0.0) + sign * number
+    return _checked(found)
+
+
+def _checked(found: dict[Product, float]) -> Polynomial:
+    if len(found) > MOST_TERMS:
+        raise NotWritten
+    return {product: number for product, number in found.items() if number}
+
+
+def factors_in(polynomial: Polynomial) -> Iterable[Factor]:
+    stack = [factor for product in polynomial for factor, _ in product]
+    while stack:
+        factor = stack.pop()
+        yield factor
+        if isinstance(factor, Sum):
+            stack += [one for one, _ in factor.factors]
+
+
+def ndim_of(product: Iterable[tuple[Factor, int]]) -> int:
+    return max((one.node.ndim if isinstance(one, Value) else 1 for one, _ in product), default=0)
+
+
+def has_column(product: Product) -> bool:
+    return any(isinstance(one, Softmax) and one.is_column for one, _ in product)
+
+
+def has_sum(product: Product) -> bool:
+    return any(isinstance(one, Sum) for one, _ in product)
+
+
+def place_of(factor: Factor, places: Mapping[Node, int]) -> tuple[int, ...]:
+    """Where a factor stands among others: what is computed first, first; sums last."""
+    match factor:
+        case Value(node):
+            return 0, places.get(node, -1), places.get(node.inputs[0], -1) if node.inputs else -1
+        case Softmax(of) | Denominator(of):
+            return 0, places[of.node]
+        case Sum(axis, factors):
+            inner = sorted(place_of(one, places) for one, _ in factors)
+            return 1, axis, *(number for place in inner for number in place)
