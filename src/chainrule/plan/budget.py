@@ -15,10 +15,12 @@ from chainrule.plan.roles import nbytes_of
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.storage import Storage
 from chainrule.plan.tasks import Tasks, may_repeat, tasks_of
-from chainrule.plan.ways import ways
+from chainrule.plan.ways import Way, ways
 from chainrule.plan.work import ForeignWork, Work
 from chainrule.schedule.records import aligned
 
+# Where fragments take so many times as long as without a budget, whole works may need less.
+DEAR = 1.25
 PLACED = 4  # ways of which offsets are looked for, where none is within the budget
 
 
@@ -67,15 +69,24 @@ def _candidates(plan: Plan) -> list[Candidate]:
     outside = {*plan.schedule.results, *plan.overwrites.values()}
     whole = Fragments(plan.works, outside, ())
     fragments = Fragments(plan.works, outside, _saved(_stored(plan, plan.works)))
-    sources = _Sources(plan.works)
-    costs = _Costs(plan.speeds)
+    sources, costs = _Sources(plan.works), _Costs(plan.speeds)
     found: dict[tuple[Work, ...], Candidate] = {}
-    for one in (whole, fragments) if fragments.cut else (whole,):
-        for way in ways(_tasks(plan, one, costs)):
-            for made in one.ways(way.sequence):
+
+    def add(given: Fragments, highest: int | None = None) -> Sequence[Way]:
+        these = ways(_tasks(plan, given, costs), highest=highest)
+        for way in these:
+            for made in given.ways(way.sequence):
                 works = tuple(work for _, work in made)
                 if works not in found and sources.same(made):
                     found[works] = Candidate(works, sum(map(costs.__getitem__, works)))
+        return these
+
+    if fragments.cut:
+        cut = add(fragments)
+        dear = [one.nbytes for one in cut if one.nanoseconds > DEAR * cut[0].nanoseconds]
+        add(whole, max(dear, default=min(one.nbytes for one in cut)))
+    else:
+        add(whole)
     return sorted(found.values(), key=lambda one: one.nanoseconds)
 
 

@@ -31,25 +31,28 @@ class Stored:
     numbers: bytes
 
 
-def sequences(asked: Problem, effort: int = EFFORT) -> Sequence[tuple[int, ...]]:
+def sequences(
+    asked: Problem, effort: int = EFFORT, highest: int | None = None
+) -> Sequence[tuple[int, ...]]:
     """What `ladder` finds for a program, from the user's cache folder if it is there."""
     check = partial(_is_sensible, asked)
     # What machine code has found serves where there is none, and asking first saves loading LLVM.
-    stored = cache.load(_key(asked, effort, "machine code"), Stored, check)
+    stored = cache.load(_key(asked, effort, "machine code", highest), Stored, check)
     if stored is None:
         by = "Python" if native_refusal() else "machine code"
-        key = _key(asked, effort, by)
+        key = _key(asked, effort, by, highest)
         stored = cache.load(key, Stored, check) if by == "Python" else None
         if stored is None:
-            stored = _stored([one.sequence for one in ladder(asked, effort=effort)])
+            found = ladder(asked, effort=effort, highest=highest)
+            stored = _stored([one.sequence for one in found])
             if sum(stored.lengths) <= MOST_EXECUTIONS:
                 cache.store(key, stored)
     return list(_parted(stored))
 
 
-def _key(asked: Problem, effort: int, by: str) -> str:
+def _key(asked: Problem, effort: int, by: str, highest: int | None = None) -> str:
     """All numbers of the program but its budget, of which the ladder does not ask."""
-    found = hashlib.sha256(f"ladder|{effort}|{by}".encode())
+    found = hashlib.sha256(f"ladder|{effort}|{highest}|{by}".encode())
     for field in fields(asked):
         value = getattr(asked, field.name)
         if field.name != "budget_nbytes":

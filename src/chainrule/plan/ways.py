@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from chainrule.plan.recomputation.ladder import EFFORT
 from chainrule.plan.recomputation.problem import problem
+from chainrule.plan.recomputation.sequence import measured
 from chainrule.plan.remembered import sequences
 from chainrule.plan.tasks import Tasks
 
@@ -19,16 +20,18 @@ from chainrule.plan.tasks import Tasks
 @dataclass(frozen=True)
 class Way:
     """The numbers of the tasks in the order in which they are done; `nanoseconds` is about what
-    they take in all."""
+    they take in all, `nbytes` about what they need at once."""
 
     sequence: tuple[int, ...]
     nanoseconds: int
+    nbytes: int
 
 
 @lru_cache(maxsize=64)  # a report asks for those of the code, too
-def ways(tasks: Tasks, effort: int = EFFORT) -> Sequence[Way]:
+def ways(tasks: Tasks, effort: int = EFFORT, highest: int | None = None) -> Sequence[Way]:
     """The ways that were found, the quickest first; they depend on no budget, so that more bytes
-    never cost more time.  The more `effort`, the longer they are searched for."""
+    never cost more time.  The more `effort`, the longer they are searched for; none is, but for
+    less than the `highest` bytes."""
     # Workspaces are no less than 0 there: all is so much larger.
     more = -min(0, *tasks.workspaces, 0)
     asked = problem(
@@ -43,6 +46,11 @@ def ways(tasks: Tasks, effort: int = EFFORT) -> Sequence[Way]:
         before=tasks.before,
         fixed=tasks.fixed,
     )
-    distinct = dict.fromkeys(map(tasks.done, sequences(asked, effort)))
-    made = [Way(one, sum(tasks.durations[number] for number in one)) for one in distinct]
-    return sorted(made, key=lambda one: one.nanoseconds)
+    found: dict[tuple[int, ...], Way] = {}
+    for sequence in sequences(asked, effort, highest):
+        done = tasks.done(sequence)
+        if done not in found:
+            nanoseconds = sum(map(tasks.durations.__getitem__, done))
+            nbytes = measured(asked, sequence).peak_nbytes - more
+            found[done] = Way(done, nanoseconds, nbytes)
+    return sorted(found.values(), key=lambda one: one.nanoseconds)

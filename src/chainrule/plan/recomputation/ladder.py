@@ -45,17 +45,23 @@ JUMP = 0.1  # of the cost of all nodes once, between two: one between them is lo
 HALVINGS = 3  # of the distance between the last two, for the least bytes
 
 
-def ladder(problem: Problem, *, effort: int = EFFORT, seed: int = 0) -> list[Found]:
+def ladder(
+    problem: Problem, *, effort: int = EFFORT, seed: int = 0, highest: int | None = None
+) -> list[Found]:
     """Sequences from the initial order, which costs least, to the least bytes that are found; the
-    budget of the problem is not asked.
+    budget of the problem is not asked.  Where a `highest` budget is given, none is looked for that
+    is above it.
 
     The same numbers give the same sequences.
     """
     climb = _Climb(problem, effort, seed)
     most, failures = climb.best.peak_nbytes, 0
-    lowest, missed = most, 0
+    highest = most if highest is None else highest
+    lowest, missed = min(highest, most), 0
     for rung in range(RUNGS - 1, 0, -1):
         budget = most * rung // RUNGS
+        if budget > highest:
+            continue
         if climb.down_to(budget):
             lowest, missed, failures = budget, 0, 0
         else:
@@ -63,9 +69,11 @@ def ladder(problem: Problem, *, effort: int = EFFORT, seed: int = 0) -> list[Fou
             if failures == FAILURES:
                 break
     for above, below in list(pairwise(climb.found)):
-        if JUMP * problem.plain_cost < below.cost - above.cost < LONG * problem.plain_cost:
+        between = (above.peak_nbytes + below.peak_nbytes) // 2
+        jump = below.cost - above.cost
+        if JUMP * problem.plain_cost < jump < LONG * problem.plain_cost and between <= highest:
             climb.best = above
-            climb.down_to((above.peak_nbytes + below.peak_nbytes) // 2)
+            climb.down_to(between)
     climb.best = min(climb.found, key=lambda one: one.peak_nbytes)
     for _ in range(HALVINGS):
         middle = (lowest + max(missed, problem.least_nbytes)) // 2

@@ -81,19 +81,17 @@ def in_order_of_time(blocks: Sequence[Block], bound: int) -> Offsets:
 
 def one_by_one(blocks: Sequence[Block], conflicts: list[list[int]], order: list[int]) -> Offsets:
     """Each block in this order at the lowest offset that those before it leave free."""
-    offsets = [-1] * len(blocks)
+    offsets = [0] * len(blocks)
+    spans: list[tuple[int, int] | None] = [None] * len(blocks)  # of those that are placed
     for number in order:
         size, alignment = blocks[number].size, blocks[number].alignment
-        taken = sorted(
-            (offsets[other], offsets[other] + blocks[other].size)
-            for other in conflicts[number]
-            if offsets[other] >= 0
-        )
+        taken = sorted(filter(None, map(spans.__getitem__, conflicts[number])))
         free = 0
         for start, end in taken:
             if start - free >= size:
                 break
             if end > free:
-                free = up(end, alignment)
+                free = end if alignment == 1 else up(end, alignment)
         offsets[number] = free
+        spans[number] = free, free + size
     return offsets
