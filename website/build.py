@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
+import landmarks
 import reports
 import runtime
 import vendored
@@ -51,6 +52,7 @@ def build(folder: Path) -> Path:
         (work / "zensical.toml").write_text(configuration(sections()), encoding="utf-8")
         with timed("Zensical"):
             run_zensical(work)
+            landmarks.correct(work / "site")
         place = folder / name
         shutil.rmtree(place, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)

@@ -82,6 +82,29 @@ def test_boxes_can_be_coloured_by_a_quantity(shared) -> None:
     assert page.locator("#graph .node.painted").count() == 0
 
 
+def test_norms_of_values_and_of_gradients_have_a_scale_each(shared) -> None:
+    page = shared("mlp")
+    scales = page.locator(".legend .scale")
+    page.locator("#colour").select_option("norm")
+    settle(page)
+    first, second = scales.all_inner_texts()
+    assert "norm of values" in first and "norm of gradients" in second
+    assert "1.515" in second and "1.515" not in first  # of dJ/dW2, the largest; dJ/dz has the least
+    painted = "(node) => node.style.getPropertyValue('--painted')"
+    keys = ("gradient dJ/dW2", "gradient dJ/dz", "value z")
+    light, dark, value = (
+        page.locator(f'#graph [data-key="{key}"]').evaluate(painted) for key in keys
+    )
+    assert (light, dark) == ("rgb(251 220 171)", "rgb(74 38 0)")
+    red, _, blue = map(int, value.removeprefix("rgb(").removesuffix(")").split())
+    assert blue > red
+    page.locator("#colour").select_option("nbytes")
+    settle(page)
+    assert scales.count() == 1 and "bytes" in scales.inner_text()
+    page.locator("#colour").select_option("kind")
+    settle(page)
+
+
 # What is dark has the same elements in other colours: three of the pages show nearly all of these.
 @pytest.mark.parametrize(
     ("name", "at", "width", "dark"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,10 +16,21 @@ from typing import Any
 
 import pytest
 from firefox import Firefox, firefox
+from test_page_looks import RULES
 
 SITE = Path(__file__).resolve().parents[2] / ".website" / "site"
 PATIENCE = 120_000  # milliseconds until Python has started; a busy machine is slow
 GRAPH = ".cr-graph svg"
+# Of each kind of page one: cells, wide tables, a report, the playground.
+KINDS = (
+    "course.html",
+    "decisions/0031-recomputation-by-annealing.html",
+    "reports.html",
+    "playground.html",
+)
+# Contrast of every letter of code takes axe-core seconds a page; one page has all their colours.
+WITHOUT_CODE = "{include: [['html']], exclude: [['.highlight code > *'], ['.cm-content']]}"
+CODE = "'#__code_0'"
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +119,45 @@ def test_the_search_finds_a_page(visit: Callable[..., Any]) -> None:
     window.wait_for_selector("a[href*='.html'] >> text=/recomput|budget|memory/i")
 
 
+def test_axe_finds_nothing_on_pages_of_each_kind(visit: Callable[..., Any], axe: str) -> None:
+    wide, narrow = visit("index.html"), visit("gallery.html", width=390, dark=True)
+    assert faults_of(wide, axe, CODE) == [] and faults_of(narrow, axe, WITHOUT_CODE) == []
+    site = wide.url.removesuffix("index.html")
+    for place, page in enumerate(KINDS):
+        check_page((wide, narrow)[place % 2], site + page, axe)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)]
+)
+def test_axe_finds_nothing_on_any_page(
+    visit: Callable[..., Any], axe: str, width: int, dark: bool
+) -> None:
+    window = visit("index.html", width=width, dark=dark)
+    site = window.url.removesuffix("index.html")
+    version = SITE / site.rstrip("/").rsplit("/", 1)[1]
+    found = sorted(one.relative_to(version).as_posix() for one in version.rglob("*.html"))
+    pages = [one for one in found if not one.startswith(("reports/", "source/"))]
+    assert len(pages) > 80
+    for page in pages:
+        check_page(window, site + page, axe)
+
+
+def check_page(window: Any, address: str, axe: str) -> None:
+    """axe-core finds nothing, and the page is as wide as the window."""
+    window.goto(address)
+    assert faults_of(window, axe, WITHOUT_CODE) == [], address
+    assert window.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+
+
+def faults_of(window: Any, axe: str, part: str) -> list[str]:
+    """What axe-core finds in a part of a page."""
+    window.evaluate(axe)
+    found = window.evaluate(f"axe.run({part}, {json.dumps(RULES)})")
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
+
+
 def test_a_report_lives_in_the_site(visit: Callable[..., Any]) -> None:
     window = visit("reports.html")
     frame = window.frame_locator(".cr-report-frame")
@@ -144,9 +195,31 @@ def test_the_playground_follows_edits_and_stops_what_does_not_end(
     window.click(".cr-editor .cm-line >> text=q = x @ Wq")
     window.keyboard.press("Home")
     window.keyboard.type("max(iter(int, 1)); ")  # never ends
+    window.click(".cr-stop")
     window.wait_for_selector(".cr-error >> text=stopped after")
     window.select_option(".cr-program", label="With a bias")
     window.wait_for_selector(".cr-error", state="hidden")
+
+
+def test_an_exercise_is_checked_and_a_cell_that_does_not_end_is_stopped(
+    visit: Callable[..., Any],
+) -> None:
+    window = visit("course.html", width=390, dark=True)
+    cell, check = window.locator(".cr-cell").nth(4), window.locator(".cr-cell").nth(5)
+    assert "my_shape = None" in cell.inner_text()
+    for answer, verdict in (("(3,)", "not so"), ("(3, 4)", "right")):
+        cell.locator(".cm-line").first.click()
+        window.keyboard.press("Control+a")
+        window.keyboard.type(f"my_shape = {answer}")
+        check.get_by_role("button", name="Run").click()
+        check.locator(f".cr-printed >> text={verdict}").wait_for()
+    cell.locator(".cm-line").first.click()
+    window.keyboard.press("Control+a")
+    window.keyboard.type("max(iter(int, 1))  # never ends")
+    cell.get_by_role("button", name="Run").click()
+    cell.get_by_role("button", name="Stop").click()
+    cell.locator(".cr-error >> text=stopped").wait_for()
+    assert cell.get_by_role("button", name="Run").count() == 1
 
 
 def test_the_playground_in_firefox(

@@ -2,10 +2,13 @@
 import { editor } from "./editor.js";
 import { followingPage, Python } from "./python.js";
 
+const LONG = 1000; // milliseconds until the reader can stop a cell
+
 export function begin(page, root) {
   const blocks = [...page.querySelectorAll(".md-content .language-python.highlight")];
   const name = location.pathname;
   let python = null; // started by the first run
+  let running = null; // the cell that can be stopped
   const cells = blocks.map((block, place) => cell(block, place));
 
   function cell(block, place) {
@@ -18,8 +21,6 @@ export function begin(page, root) {
     bar.className = "cr-cell-bar";
     const run = document.createElement("button");
     run.type = "button";
-    run.textContent = "Run";
-    run.setAttribute("aria-label", `Run cell ${place + 1}`);
     const status = document.createElement("span");
     status.setAttribute("role", "status");
     bar.append(run, status);
@@ -27,7 +28,8 @@ export function begin(page, root) {
     output.className = "cr-cell-output";
     output.setAttribute("aria-live", "polite");
     block.replaceWith(box);
-    const made = { place, status, output, promised, current: false };
+    nameButton({ run, place }, "Run");
+    const made = { place, run, status, output, promised, current: false };
     made.input = editor(box, source, {
       label: `Cell ${place + 1}`,
       changed: () => { made.current = false; },
@@ -35,8 +37,18 @@ export function begin(page, root) {
     });
     box.append(bar, output);
     if (promised) output.append(promised);
-    run.addEventListener("click", () => runTo(place));
+    run.addEventListener("click", () => (running === made ? python.stop() : runTo(place)));
     return made;
+  }
+
+  function offerStop(one) {
+    running = one;
+    nameButton(one, "Stop");
+  }
+
+  function nameButton({ run, place }, text) {
+    run.textContent = text;
+    run.setAttribute("aria-label", `${text} cell ${place + 1}`);
   }
 
   // Runs the cells above that have not been run as they are now, then this one.
@@ -50,16 +62,23 @@ export function begin(page, root) {
   }
 
   async function runOne(one) {
-    one.status.textContent = python ? "running …" : "starting Python …";
     python ??= new Python(root);
+    one.status.textContent = "starting Python …";
     const start = performance.now();
     let found;
+    let button = 0;
     try {
       await python.ready;
+      one.status.textContent = "running …";
+      button = setTimeout(() => offerStop(one), LONG);
       found = await python.call("ran", name, `cell ${one.place + 1}`, one.input.text);
     } catch (error) {
       found = { error: error.message, printed: "", html: "" };
+      for (const other of cells) other.current = false; // their names are gone
     }
+    clearTimeout(button);
+    running = null;
+    nameButton(one, "Run");
     one.input.fail(found.error && found.line ? found.line : null);
     one.current = !found.error;
     one.status.textContent = `${((performance.now() - start) / 1000).toFixed(1)} s`;

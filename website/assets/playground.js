@@ -1,22 +1,23 @@
 // The playground: an editor, and beside it what the program in it means, which follows every edit.
 import { editor } from "./editor.js";
-import { followingPage, Python } from "./python.js";
+import { followingPage } from "./python.js";
 
-const PAUSE = 60; // milliseconds without a key until the program is run
+const PAUSE = 20; // milliseconds without a key until the program is run
+const LONG = 1000; // until the reader can stop it, and an edit does so
 const PATIENCE = 10_000; // until it is stopped; the first one loads what it needs, too
 const FIRST_PATIENCE = 90_000;
 const TITLES = { equations: "Equations", python: "NumPy source", text: "Text" };
 
-export async function begin(place, root, zoomed) {
+/** `python` has begun to start; `zoomed` shows a picture as large as the window. */
+export async function begin(place, root, { python, zoomed }) {
   const find = (name) => place.querySelector(`.cr-${name}`);
-  const began = performance.now();
-  const python = new Python(root);
   const katex = script(new URL("assets/vendored/katex.min.js", root));
   const programs = await (await fetch(new URL(place.dataset.programs, root))).json();
   let answer = null;
   let tab = "equations";
   let wanted = false; // whether the program changed while it was being explained
   let busy = false;
+  let asked = Infinity; // when the run under way began
 
   const input = editor(find("editor"), programs[0].text, { changed: soon });
   for (const program of programs) {
@@ -42,6 +43,7 @@ export async function begin(place, root, zoomed) {
     find("tabs").querySelector(`[data-tab=${tab}]`).focus();
   });
   find("report").addEventListener("click", openReport);
+  find("stop").addEventListener("click", () => python.stop());
   find("graph").addEventListener("click", enlarge);
   find("graph").addEventListener("keydown", (event) => event.key === "Enter" && enlarge());
   choose(tab);
@@ -51,7 +53,7 @@ export async function begin(place, root, zoomed) {
   );
   say("starting Python …");
   await explain();
-  place.dataset.readySeconds = ((performance.now() - began) / 1000).toFixed(2);
+  place.dataset.readySeconds = (performance.now() / 1000).toFixed(2); // since the navigation
   if (answer?.svg) say(`ready in ${place.dataset.readySeconds} s`);
 
   function enlarge() {
@@ -72,6 +74,7 @@ export async function begin(place, root, zoomed) {
   async function explain() {
     if (busy) {
       wanted = true;
+      if (performance.now() - asked > LONG) python.stop();
       return;
     }
     busy = true;
@@ -80,18 +83,24 @@ export async function begin(place, root, zoomed) {
       const start = performance.now();
       const width = Math.max(360, find("graph").clientWidth - 20);
       await python.ready.catch(() => {});
-      const patience = python.last ? PATIENCE : FIRST_PATIENCE;
+      const first = python.last === 0;
+      const patience = first ? FIRST_PATIENCE : PATIENCE;
       const guard = setTimeout(() => python.stop(), patience);
+      const button = setTimeout(() => { find("stop").hidden = false; }, LONG);
+      asked = first ? Infinity : performance.now();
       try {
         show(await python.call("explained", input.text, width));
         const spent = performance.now() - start;
         place.dataset.milliseconds = spent.toFixed(0);
         say(answer.error ? "" : `${answer.name}: ${spent.toFixed(0)} ms`);
       } catch (error) {
-        const late = error.message === "stopped";
-        show({ error: late ? `stopped after ${patience / 1000} seconds` : error.message });
+        const stopped = error.message === "stopped";
+        const after = ((performance.now() - start) / 1000).toFixed(0);
+        show({ error: stopped ? `stopped after ${after} s` : error.message });
       }
       clearTimeout(guard);
+      clearTimeout(button);
+      find("stop").hidden = true;
     } while (wanted);
     busy = false;
   }
@@ -101,7 +110,7 @@ export async function begin(place, root, zoomed) {
     const { error, printed, line } = found;
     input.fail(error && line ? line : null);
     find("error").hidden = !error;
-    find("error").textContent = error ?? "";
+    find("error").textContent = error ? withLine(error, line) : "";
     find("printed").hidden = !printed;
     find("printed").textContent = printed ?? "";
     find("right").classList.toggle("cr-stale", Boolean(error));
@@ -111,7 +120,7 @@ export async function begin(place, root, zoomed) {
     }
     answer = found;
     find("graph").innerHTML = followingPage(found.svg);
-    fill();
+    requestAnimationFrame(() => setTimeout(fill)); // when the picture is painted
   }
 
   function choose(name) {
@@ -142,6 +151,10 @@ export async function begin(place, root, zoomed) {
   async function openReport() {
     const page = window.open("", "_blank");
     const path = "/tmp/report.html";
+    if (!page) {
+      say("the browser opens no window for the report");
+      return;
+    }
     say("running it on random arrays …");
     try {
       const made = await python.call("report", input.text, path);
@@ -154,6 +167,12 @@ export async function begin(place, root, zoomed) {
       say(error.message);
     }
   }
+}
+
+/** A message that says on which line, where it does not say so itself. */
+function withLine(error, line) {
+  const said = !line || error.includes(`line ${line}`) || error.includes(`program.py:${line}`);
+  return said ? error : `line ${line}: ${error}`;
 }
 
 function equations(rows) {

@@ -12,11 +12,12 @@ export class Python {
     this.ready = new Promise((resolve, reject) => this.waiting.set(0, { resolve, reject }));
     this.ready.catch(() => {});
     this.worker = new Worker(this.address, { type: "module" });
-    this.worker.onmessage = ({ data: { id, result, failure, file } }) => {
+    this.worker.onmessage = ({ data: { id, result, failure, fatal, file } }) => {
       const { resolve, reject } = this.waiting.get(id);
       this.waiting.delete(id);
       if (failure) reject(new Error(failure));
       else resolve(file ? { result, file } : result);
+      if (fatal) this.stop(); // the interpreter has failed, and answers no more
     };
     this.worker.onerror = (event) => {
       for (const { reject } of this.waiting.values()) reject(new Error(event.message));

@@ -3,8 +3,23 @@
   "use strict";
   const root = new URL("..", document.currentScript.src); // of this version of the site
 
-  // Modules and the packages that they import by name.  An import map has to come before them.
-  async function loadModule(name) {
+  const load = (name) => import(new URL(`assets/${name}`, root).href);
+
+  // Python starts meanwhile.
+  async function beginPlayground(place) {
+    await mapImports();
+    const python = load("python.js").then(({ Python }) => new Python(root));
+    const { begin } = await load("playground.js");
+    begin(place, root, { python: await python, zoomed });
+  }
+
+  async function beginCells() {
+    await mapImports();
+    (await load("cells.js")).begin(document, root);
+  }
+
+  // Where modules find the packages that they import by name.  Has to come before them.
+  async function mapImports() {
     const answer = await fetch(new URL("assets/vendored/imports.json", root));
     const imports = Object.fromEntries(
       Object.entries(await answer.json()).map(([key, path]) => [key, new URL(path, root).href]),
@@ -13,7 +28,6 @@
     map.type = "importmap";
     map.textContent = JSON.stringify({ imports });
     document.head.append(map);
-    return import(new URL(`assets/${name}`, root).href);
   }
 
   // A dialog that shows a picture as large as the window, to be moved and zoomed.
@@ -72,13 +86,24 @@
     });
   }
 
+  // The theme adds a bar to each block of code, and a box around each table.  A bar is no landmark,
+  // and what has to be scrolled has to be reached by the keyboard.
+  function nameParts() {
+    for (const bar of document.querySelectorAll("nav.md-code__nav")) bar.role = "presentation";
+    for (const box of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])")) {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    }
+  }
+
   function begin() {
+    const content = document.querySelector(".md-content");
+    if (content) new MutationObserver(nameParts).observe(content, { childList: true, subtree: true });
+    addEventListener("resize", nameParts);
+    nameParts();
     document.querySelectorAll(".md-content img").forEach(canBeZoomed);
     const playground = document.querySelector(".cr-playground");
-    if (playground) loadModule("playground.js").then((made) => made.begin(playground, root, zoomed));
-    else if (document.querySelector(".cr-cells")) {
-      loadModule("cells.js").then((made) => made.begin(document, root));
-    }
+    if (playground) beginPlayground(playground);
+    else if (document.querySelector(".cr-cells")) beginCells();
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", begin);

@@ -1,4 +1,4 @@
-// Python in a thread of its own: answers {id, call, args} by {id, result} or {id, failure}.
+// Python in a thread of its own: answers {id, call, args} by {id, result} or {id, failure, fatal}.
 import { loadPyodide } from "./python/pyodide.mjs";
 
 const SITE = "/lib/python3.12/site-packages";
@@ -29,6 +29,6 @@ onmessage = async ({ data: { id, call, args } }) => {
     const file = call === "report" && !result ? python.FS.readFile(args[1]) : undefined;
     postMessage({ id, result, file });
   } catch (error) {
-    postMessage({ id, failure: String(error) });
+    postMessage({ id, failure: String(error), fatal: Boolean(error.pyodide_fatal_error) });
   }
 };

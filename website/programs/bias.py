@@ -1,4 +1,5 @@
-# Exercise 2 of the chapter: a bias in the hidden layer, which the penalty leaves out.
+# Exercise 2 of the chapter: a bias in the
+# hidden layer, which the penalty leaves out.
 import numpy as np
 
 import chainrule as cr
@@ -8,7 +9,12 @@ n, d, m, q = cr.sizes("n d m q")
 
 
 def objective(
-    x: float32[n, d], y: int64[n], W1: float32[d, m], b: float32[m], W2: float32[m, q], λ=1e-3
+    x: float32[n, d],
+    y: int64[n],
+    W1: float32[d, m],
+    b: float32[m],
+    W2: float32[m, q],
+    λ=1e-3,
 ):
     z = x @ W1 + b
     h = np.maximum(z, 0)
@@ -19,4 +25,5 @@ def objective(
     return J
 
 
-graph = cr.backward(cr.trace(objective), wrt=("W1", "b", "W2"))
+forward = cr.trace(objective)
+graph = cr.backward(forward, wrt=("W1", "b", "W2"))

@@ -1,4 +1,5 @@
-# The network of d2l.ai, section 5.3: one hidden layer, weight decay, no bias.
+# The network of d2l.ai, section 5.3:
+# one hidden layer, weight decay, no bias.
 import numpy as np
 
 import chainrule as cr
@@ -7,7 +8,13 @@ from chainrule import float32, int64
 n, d, m, q = cr.sizes("n d m q")
 
 
-def objective(x: float32[n, d], y: int64[n], W1: float32[d, m], W2: float32[m, q], λ=1e-3):
+def objective(
+    x: float32[n, d],
+    y: int64[n],
+    W1: float32[d, m],
+    W2: float32[m, q],
+    λ=1e-3,
+):
     z = x @ W1
     h = np.maximum(z, 0)
     o = h @ W2
@@ -17,4 +24,5 @@ def objective(x: float32[n, d], y: int64[n], W1: float32[d, m], W2: float32[m, q
     return J
 
 
-graph = cr.backward(cr.trace(objective), wrt=("W1", "W2"))
+forward = cr.trace(objective)
+graph = cr.backward(forward, wrt=("W1", "W2"))

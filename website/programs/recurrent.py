@@ -1,4 +1,5 @@
-# A recurrent network over 5 moments: the loop is one node that holds a graph.
+# A recurrent network over 5 moments:
+# the loop is one node that holds a graph.
 import numpy as np
 
 import chainrule as cr
@@ -7,7 +8,12 @@ from chainrule import float32
 n, d, m = cr.sizes("n d m")
 
 
-def objective(x: float32[5, n, d], y: float32[n, m], W: float32[d, m], U: float32[m, m]):
+def objective(
+    x: float32[5, n, d],
+    y: float32[n, m],
+    W: float32[d, m],
+    U: float32[m, m],
+):
     def cell(h, x_t):
         h = np.tanh(x_t @ W + h @ U)
         return h, h
@@ -17,4 +23,5 @@ def objective(x: float32[5, n, d], y: float32[n, m], W: float32[d, m], U: float3
     return J
 
 
-graph = cr.backward(cr.trace(objective), wrt=("W", "U"))
+forward = cr.trace(objective)
+graph = cr.backward(forward, wrt=("W", "U"))

@@ -1,4 +1,5 @@
-# Exercise 4 of the chapter: the graph of a gradient, differentiated once more along V.
+# Exercise 4 of the chapter: the graph of a
+# gradient, differentiated once more along v.
 import numpy as np
 
 import chainrule as cr
@@ -7,11 +8,20 @@ from chainrule import float64
 n, d = cr.sizes("n d")
 
 
-def objective(x: float64[n, d], y: float64[n], w: float64[d]):
+def objective(
+    x: float64[n, d],
+    y: float64[n],
+    w: float64[d],
+):
     p = cr.sigmoid(x @ w)
     J = np.mean((p - y) ** 2)
     return J
 
 
 gradient = cr.backward(cr.trace(objective), wrt="w")
-graph = cr.backward(gradient, of="dJ/dw", wrt="w", seed="v")
+graph = cr.backward(
+    gradient,
+    of="dJ/dw",
+    wrt="w",
+    seed="v",
+)

@@ -1,6 +1,6 @@
 // The state in the address of the page: what is after # leads back to the same view.
 
-import { colourChoices } from "./graph_states.js";
+import { colourChoices } from "./quantities.js";
 import { hasCurves } from "./training_view.js";
 
 const WRITE_MILLISECONDS = 200;

@@ -1,10 +1,14 @@
-// Colours of quantities: cividis, and blue to orange through white for those around 0, which read
-// the same with and without red and green.
+// Colours of quantities: cividis, from blue and from brown to light, and blue to orange through
+// white for those around 0; all read the same with and without red and green.
 
 const hexColours = (texts) =>
   texts.map((text) => [0, 2, 4].map((at) => parseInt(text.slice(at, at + 2), 16)));
 
 const AROUND_ZERO = hexColours(["08457a", "4a90c4", "b5d3ea", "ffffff", "fbd0a5", "e08a2e", "8a4600"]);
+
+const FROM_BLUE = hexColours(["05264d", "0f4c81", "2f78b7", "6ba9d6", "b9dcf2"]);
+
+const FROM_BROWN = hexColours(["4a2600", "824500", "bd6b10", "e69f45", "fbdcab"]);
 
 const CIVIDIS = hexColours([
   "00224e",
@@ -32,6 +36,24 @@ const CIVIDIS = hexColours([
  */
 export function cividis(place) {
   return between(CIVIDIS, place);
+}
+
+/**
+ * The colour at a place between 0 and 1, from dark to light blue: of values, as in the drawing.
+ * @param {number} place
+ * @returns {[number, number, number]}
+ */
+export function fromBlue(place) {
+  return between(FROM_BLUE, place);
+}
+
+/**
+ * The colour at a place between 0 and 1, from brown to light orange: of gradients.
+ * @param {number} place
+ * @returns {[number, number, number]}
+ */
+export function fromBrown(place) {
+  return between(FROM_BROWN, place);
 }
 
 /**

@@ -1,8 +1,8 @@
 // The line above the graph: what its colours say, and how large it is shown.
 
-import { cividis, colourText } from "./colours.js";
+import { colourText } from "./colours.js";
 import { element } from "./dom.js";
-import { colourChoices, quantityOf } from "./graph_states.js";
+import { colourChoices, quantityOf } from "./quantities.js";
 import { bytesText, numberText, percentText } from "./words.js";
 
 /** What the colours say: kinds, or the scale of a quantity. */
@@ -12,6 +12,7 @@ function createLegend(page) {
     const { colour } = page.store.state;
     const quantity = quantityOf(page.model, colour);
     const entries = quantity ? quantityLegend(page, colour, quantity) : kindLegend(page);
+    view.classList.toggle("scales", quantity !== null);
     view.replaceChildren(...entries, ...budgetLegend(page));
   };
   page.store.subscribe(["colour"], draw);
@@ -50,19 +51,28 @@ function legendEntry(look, text) {
   );
 }
 
-function quantityLegend(page, colour, { scale }) {
-  const spell = colour === "nbytes" ? bytesText : numberText;
+function quantityLegend(page, colour, { scales }) {
   const title = colourChoices(page.data).find(([key]) => key === colour)[1];
-  const ends = [0, 0.25, 0.5, 0.75, 1].map((at) => colourText(cividis(at)));
+  return scales.map((scale) => scaleLegend(scale, title, colour));
+}
+
+/** `norm of gradients 0.02 ▭ 1.3`. */
+function scaleLegend(scale, title, colour) {
+  const spell = colour === "nbytes" ? bytesText : numberText;
+  const ends = [0, 0.25, 0.5, 0.75, 1].map((at) => colourText(scale.colour(at)));
   const bar = element("span", { class: "colour-bar", "aria-hidden": "true" });
   bar.style.background = `linear-gradient(to right, ${ends.join(", ")})`;
   const how = scale.byPowers ? " (logarithmic)" : "";
-  return [
-    element("span", {}, `${title}${how}`),
+  const whose = scale.of ? ` of ${scale.of}` : "";
+  const same = scale.low === scale.high;
+  return element(
+    "span",
+    { class: "entry scale" },
+    element("span", {}, `${title}${whose}${how}`),
     element("span", {}, spell(scale.low)),
     bar,
-    element("span", {}, spell(scale.high)),
-  ];
+    same ? "" : element("span", {}, spell(scale.high)),
+  );
 }
 
 /**

@@ -1,4 +1,4 @@
-// The graph from far away, or with thousands of boxes in sight: one path for all boxes of a role.
+// The graph from far away, or with thousands of boxes in sight: one path for all boxes that look alike.
 
 import { vector } from "./dom.js";
 import { rounded } from "./graph_text.js";
@@ -11,12 +11,13 @@ const COLLAPSE_BELOW = 26;
  * @param {[string, any][]} boxes keys and boxes in sight
  * @param {any[]} arrows in sight
  * @param {function(any, string): string} stateOf a box with its key
+ * @param {function(any): string} fillOf a box: its colour by a quantity, or ""
  * @returns {SVGElement[]}
  */
-export function farShapes(boxes, arrows, stateOf) {
+export function farShapes(boxes, arrows, stateOf, fillOf) {
   const rectangles = new Map();
   for (const [own, box] of boxes) {
-    const key = `${box.item.role} ${stateOf(box, own)}`;
+    const key = [box.item.role, stateOf(box, own), fillOf(box)].join();
     const found = rectangles.get(key) ?? [];
     if (!found.length) rectangles.set(key, found);
     const [x, y, width, height] = [box.x, box.y, box.width, box.height].map(rounded);
@@ -33,9 +34,12 @@ export function farShapes(boxes, arrows, stateOf) {
       vector("path", { class: `line thin ${line}-line`, d: parts.join("") }),
     ),
     ...[...rectangles].map(([key, parts]) => {
-      const [role, state] = key.split(" ");
+      const [role, state, fill] = key.split(",");
       const path = vector("path", { class: "box thin", d: parts.join("") });
-      return vector("g", { class: `node ${role}`, "data-state": state }, path);
+      const group = vector("g", { class: `node ${role}`, "data-state": state }, path);
+      group.classList.toggle("painted", fill !== "");
+      group.style.setProperty("--painted", fill);
+      return group;
     }),
   ];
 }

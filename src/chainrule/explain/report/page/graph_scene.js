@@ -6,7 +6,8 @@ import { drawnPasses, stripesOf } from "./graph_passes.js";
 import { arrowHeads, arrowShape, boxShape, frameShape } from "./graph_shapes.js";
 import { haloShape, markAgain } from "./graph_shapes.js";
 import { mirroredKey } from "./layout_index.js";
-import { GraphStates, quantityOf } from "./graph_states.js";
+import { GraphStates } from "./graph_states.js";
+import { quantityOf } from "./quantities.js";
 
 const SPARE_AROUND = 0.5;
 const FAR_BELOW = 0.11;
@@ -101,14 +102,13 @@ export class GraphScene {
     this.nodes.replaceChildren();
     this.arrows.replaceChildren();
     this.coarseParts = { boxes: shown, arrows };
-    this.#fillFar();
   }
 
-  #fillFar() {
+  #fillFar(quantity) {
     const { boxes, arrows } = this.coarseParts;
-    this.far.replaceChildren(
-      ...farShapes(boxes, arrows, (box, key) => this.states.shownState(box, key)),
-    );
+    const stateOf = (box, key) => this.states.shownState(box, key);
+    const fillOf = (box) => this.states.colourOf(box, quantity)?.fill ?? "";
+    this.far.replaceChildren(...farShapes(boxes, arrows, stateOf, fillOf));
   }
 
   #drawFrames(frames) {
@@ -138,7 +138,7 @@ export class GraphScene {
     const { colour, selected } = store.state;
     const quantity = quantityOf(model, colour);
     const now = this.states.current();
-    if (this.coarse) this.#fillFar();
+    if (this.coarse) this.#fillFar(quantity);
     for (const [key, shape] of this.shown) {
       const box = this.layout.boxes.get(key);
       shape.setAttribute("data-state", now.has(key) ? "now" : this.states.shownState(box, key));

@@ -1,43 +1,6 @@
 // What each box of the graph looks like now: its state at the cursor, its colour, whether it is marked.
 
-import { cividis, colourText, inkOn, scaleOf } from "./colours.js";
-import { asNumber } from "./words.js";
-
-const QUANTITIES = ["rms", "norm", "min", "max", "mean", "std", "zeros", "nan"];
-
-/**
- * The things by which boxes can be coloured in this report: [key, text].
- * @param {any} data
- * @returns {[string, string][]}
- */
-export function colourChoices(data) {
-  const found = [
-    ["kind", "kind"],
-    ["nbytes", "bytes"],
-    ["step", "step"],
-  ];
-  if (!data.has_values) return /** @type {any} */ (found);
-  const spelled = { nan: "NaN" };
-  return /** @type {any} */ ([...found, ...QUANTITIES.map((key) => [key, spelled[key] ?? key])]);
-}
-
-/**
- * The numbers of all values by which they are coloured, and their scale; null for kinds.
- * @param {import("./model.js").Model} model
- * @param {string} colour
- * @returns {{numbers: (number|null)[], scale: any}|null}
- */
-export function quantityOf(model, colour) {
-  if (colour === "kind") return null;
-  const read = (value, id) => {
-    if (colour === "nbytes") return asNumber(value.nbytes);
-    if (colour === "step") return model.madeBy[id] || null;
-    return asNumber(value.stats?.[colour]);
-  };
-  const numbers = model.values.map(read);
-  const scale = scaleOf(numbers);
-  return scale && { numbers, scale };
-}
+import { colourText, inkOn } from "./colours.js";
 
 /** Tells for boxes of the layout what state they are in; made anew when the layout changes. */
 export class GraphStates {
@@ -143,15 +106,13 @@ export class GraphStates {
   /**
    * Fill and ink of a square by a quantity; null where the kind decides.
    * @param {any} box
-   * @param {{numbers: (number|null)[], scale: any}|null} quantity
+   * @param {ReturnType<typeof import("./quantities.js").quantityOf>} quantity
    * @returns {{fill: string, ink: string}|null}
    */
   colourOf(box, quantity) {
     if (!quantity || box.scope || box.item.form === "circle") return null;
     const id = this.valueOf(box);
-    const place = id === null ? null : quantity.scale.place(quantity.numbers[id]);
-    if (place === null) return null;
-    const colour = cividis(place);
-    return { fill: colourText(colour), ink: inkOn(colour) };
+    const colour = id === null ? null : quantity.colourOf(id);
+    return colour && { fill: colourText(colour), ink: inkOn(colour) };
   }
 }

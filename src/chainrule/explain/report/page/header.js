@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 import { createFind } from "./find.js";
-import { colourChoices } from "./graph_states.js";
+import { colourChoices } from "./quantities.js";
 import { createStepper } from "./stepper.js";
 import { createThemeButton } from "./themes.js";
 
