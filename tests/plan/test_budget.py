@@ -14,9 +14,10 @@ import chainrule as cr
 from chainrule.execute import reference
 from chainrule.execute.arguments import bound_to
 from chainrule.execute.run import kept_nodes
-from chainrule.plan.budget import _stored, within
+from chainrule.plan.budget import within
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.planner import Plan, plan
+from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.work import NestWork, Work
 from chainrule.schedule.turns import obeying
 from chainrule.testing import simulate
@@ -66,7 +67,8 @@ def check_budgets(made: Plan) -> list[Plan]:
         assert set(map(whole, found.works)) == set(map(whole, made.works))
         assert found.schedule.results == made.schedule.results
         assert sources(found) <= sources(made)
-        storage = _stored(made, found.works)
+        given = Outside(list(made.schedule.given), made.schedule.results, made.overwrites)
+        storage = Storage(found.works, given)
         assert storage.load_at_least() <= storage.load_nbytes <= found.schedule.scratch_nbytes
         plans.append(found)
     times = [nanoseconds(one) for one in plans]

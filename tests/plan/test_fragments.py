@@ -18,7 +18,7 @@ from chainrule.plan import budget
 from chainrule.plan.budget import within
 from chainrule.plan.fragments import Fragments
 from chainrule.plan.planner import Plan, plan
-from chainrule.plan.storage import Storage
+from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.work import NestWork, Work
 from chainrule.testing import simulate
 from chainrule.train.step.bound import results_of
@@ -61,7 +61,8 @@ def step_of(objective: Any, dtype: Any, width: int, layers: int = 4) -> tuple[An
 def replaced(made: Plan, works: Sequence[Work]) -> Plan:
     """The plan with these works in place of its own."""
     schedule = made.schedule
-    stored = Storage(works, list(schedule.given), schedule.results, made.overwrites)
+    given = Outside(list(schedule.given), schedule.results, made.overwrites)
+    stored = Storage(works, given)
     fields = {name: getattr(made, name) for name in ("graph", "strides", "overwrites", "threads")}
     return Plan(
         **fields,
@@ -113,7 +114,7 @@ def test_layers_in_one_nest_are_computed_again_one_by_one(monkeypatch: pytest.Mo
     made = plan(graph, *results_of(step(), graph))
     least, most = least_and_most(made)
     with monkeypatch.context() as patch:
-        patch.setattr(budget, "_saved", lambda storage: set())
+        patch.setattr(budget._Search, "_saved", lambda _: set())
         whole, _ = least_and_most(made)
     assert least < 0.8 * whole
     found = within(made, (least + most) // 2)

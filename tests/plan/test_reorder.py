@@ -144,7 +144,7 @@ def test_every_order_of_a_random_graph_is_right(program: Program, seed: int) -> 
         plain: list[int] = []
         for works in reorder.orders(graph, made.works, made.schedule.results, {}):
             assert sorted(map(id, works)) == sorted(map(id, made.works))
-            stored = planner.Storage(works, given_nodes, made.schedule.results, {})
+            stored = planner.Storage(works, planner.Outside(given_nodes, made.schedule.results, {}))
             simulate(stored.schedule(graph))
             plain.append(stored.scratch_nbytes)
         assert made.schedule.scratch_nbytes <= plain[0]

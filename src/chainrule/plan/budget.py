@@ -13,7 +13,7 @@ from chainrule.plan.fragments import Fragments
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.speeds import Speeds
-from chainrule.plan.storage import Storage
+from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.tasks import Tasks, may_repeat, tasks_of
 from chainrule.plan.ways import Way, ways
 from chainrule.plan.work import ForeignWork, Work
@@ -44,50 +44,90 @@ def within(
     """
     if plan.schedule.scratch_nbytes <= nbytes:
         return plan
-    found = _candidates(plan)
+    search = _Search(plan)
+    found = search.candidates()
     code = code_nbytes(plan.works)
     beside = [code_nbytes(one.works) - code for one in found]
     for one, more in zip(found, beside, strict=True):
-        best = _stored(plan, one.works)
+        best = search.stored(one.works)
         if best.fits(nbytes - more):
             break
     else:
-        best = _least(plan, [(one.works, more) for one, more in zip(found, beside, strict=True)])
+        every = [(search.stored(one.works), more) for one, more in zip(found, beside, strict=True)]
+        every.sort(key=lambda one: one[0].load_nbytes + one[1])
+        best, _ = min(every[:PLACED], key=lambda one: one[0].scratch_nbytes + one[1])
     schedule = best.schedule(plan.graph)
     return replace(plan, schedule=schedule, works=tuple(best.works), load_nbytes=best.load_nbytes)
 
 
-def _least(plan: Plan, found: Sequence[tuple[Sequence[Work], int]]) -> Storage:
-    """The storage that needs the least; each comes with the bytes that count as well."""
-    stored = [(_stored(plan, works), beside) for works, beside in found]
-    stored.sort(key=lambda one: one[0].load_nbytes + one[1])
-    return min(stored[:PLACED], key=lambda one: one[0].scratch_nbytes + one[1])[0]
+class _Search:
+    """The works of a plan, and the ways that are found to do the same in fewer bytes."""
 
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.arrays = Outside(list(plan.schedule.given), plan.schedule.results, plan.overwrites)
+        self.outside = {*plan.schedule.results, *plan.overwrites.values()}
+        self.sources, self.costs = _Sources(plan.works), _Costs(plan.speeds)
+        self.found: dict[tuple[Work, ...], Candidate] = {}
 
-def _candidates(plan: Plan) -> list[Candidate]:
-    """The ways that are found to do the same in fewer bytes, the quickest first."""
-    outside = {*plan.schedule.results, *plan.overwrites.values()}
-    whole = Fragments(plan.works, outside, ())
-    fragments = Fragments(plan.works, outside, _saved(_stored(plan, plan.works)))
-    sources, costs = _Sources(plan.works), _Costs(plan.speeds)
-    found: dict[tuple[Work, ...], Candidate] = {}
+    def stored(self, works: Sequence[Work]) -> Storage:
+        """The storage of works in place of those of the plan."""
+        return Storage(works, self.arrays)
 
-    def add(given: Fragments, highest: int | None = None) -> Sequence[Way]:
-        these = ways(_tasks(plan, given, costs), highest=highest)
-        for way in these:
+    def candidates(self) -> list[Candidate]:
+        """The ways that are found, the quickest first."""
+        whole = Fragments(self.plan.works, self.outside, ())
+        fragments = Fragments(self.plan.works, self.outside, self._saved())
+        if fragments.cut:
+            found = self._add(fragments)
+            dear = [one.nbytes for one in found if one.nanoseconds > DEAR * found[0].nanoseconds]
+            self._add(whole, max(dear, default=min(one.nbytes for one in found)))
+        else:
+            self._add(whole)
+        return sorted(self.found.values(), key=lambda one: one.nanoseconds)
+
+    def _add(self, given: Fragments, highest: int | None = None) -> Sequence[Way]:
+        """Note the ways to run works or fragments in at most so many bytes."""
+        found = ways(self._tasks(given), highest=highest)
+        for way in found:
             for made in given.ways(way.sequence):
                 works = tuple(work for _, work in made)
-                if works not in found and sources.same(made):
-                    found[works] = Candidate(works, sum(map(costs.__getitem__, works)))
-        return these
+                if works not in self.found and self.sources.same(made):
+                    costs = map(self.costs.__getitem__, works)
+                    self.found[works] = Candidate(works, sum(costs))
+        return found
 
-    if fragments.cut:
-        cut = add(fragments)
-        dear = [one.nbytes for one in cut if one.nanoseconds > DEAR * cut[0].nanoseconds]
-        add(whole, max(dear, default=min(one.nbytes for one in cut)))
-    else:
-        add(whole)
-    return sorted(found.values(), key=lambda one: one.nanoseconds)
+    def _saved(self) -> set[Node]:
+        """The values that lie in scratch memory while most of it is in use, and are not read
+        then."""
+        storage = self.stored(self.plan.works)
+        loads, lives = storage.loads, storage.lives
+        peak = max(range(len(loads)), key=loads.__getitem__, default=0)
+        spans = ((life, lives.first[life], lives.last[life]) for life in storage.scratch)
+        return {life.node for life, first, last in spans if first < peak < last}
+
+    def _tasks(self, given: Fragments) -> Tasks:
+        """Works and fragments as tasks; results take nothing, as their arrays come from outside."""
+        works, storage = given.works, self.stored(given.works)
+
+        def nbytes(node: Node) -> int:
+            return 0 if node in self.outside else aligned(nbytes_of(node))
+
+        once = given.once | {
+            number
+            for number, work in enumerate(works)
+            if not self.outside.isdisjoint(work.writes)
+            or (isinstance(work, ForeignWork) and not may_repeat(work.node))
+        }
+        spaces = [aligned(work.workspace_nbytes) for work in works]
+        readers = Counter(node for work in works for node in work.reads)
+        for life, source in storage.in_place.items():
+            if readers[source.node] == 1 and nbytes(source.node) == nbytes(life.node):
+                spaces[storage.lives.first[life]] -= nbytes(life.node)
+        took, overwrites = map(self.costs.__getitem__, works), self.plan.overwrites
+        return tasks_of(
+            works, nbytes, spaces, took, once=once, fixed=given.cut, overwrites=overwrites
+        )
 
 
 class _Costs(dict[Work, int]):
@@ -134,41 +174,3 @@ class _Sources:
                     yield number, node, writer[node]
             for node in writes:
                 writer[node] = number
-
-
-def _saved(storage: Storage) -> set[Node]:
-    """The values that lie in scratch memory while most of it is in use, and are not read then."""
-    loads, lives = storage.loads, storage.lives
-    peak = max(range(len(loads)), key=loads.__getitem__, default=0)
-    spans = ((life, lives.first[life], lives.last[life]) for life in storage.scratch)
-    return {life.node for life, first, last in spans if first < peak < last}
-
-
-def _stored(plan: Plan, works: Sequence[Work]) -> Storage:
-    """The storage of works in place of those of the plan."""
-    return Storage(works, list(plan.schedule.given), plan.schedule.results, plan.overwrites)
-
-
-def _tasks(plan: Plan, given: Fragments, costs: _Costs) -> Tasks:
-    """Works and fragments as tasks; results take nothing, as their arrays come from outside."""
-    works, outside = given.works, given.outside
-    storage = _stored(plan, works)
-
-    def nbytes(node: Node) -> int:
-        return 0 if node in outside else aligned(nbytes_of(node))
-
-    once = given.once | {
-        number
-        for number, work in enumerate(works)
-        if not outside.isdisjoint(work.writes)
-        or (isinstance(work, ForeignWork) and not may_repeat(work.node))
-    }
-    spaces = [aligned(work.workspace_nbytes) for work in works]
-    readers = Counter(node for work in works for node in work.reads)
-    for life, source in storage.in_place.items():
-        if readers[source.node] == 1 and nbytes(source.node) == nbytes(life.node):
-            spaces[storage.lives.first[life]] -= nbytes(life.node)
-    took = map(costs.__getitem__, works)
-    return tasks_of(
-        works, nbytes, spaces, took, once=once, fixed=given.cut, overwrites=plan.overwrites
-    )

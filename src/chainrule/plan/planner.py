@@ -29,7 +29,7 @@ from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
 from chainrule.plan.routine_work import factors_of, with_factors
 from chainrule.plan.speeds import Speeds, speeds_of
-from chainrule.plan.storage import Storage
+from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.work import ForeignWork, Work, Worker
 from chainrule.primitives.affine import row_major
 from chainrule.primitives.movement import reshape, transpose
@@ -258,7 +258,7 @@ class _Planner:
         """The storage that needs least, of all orders of the works; the first of several.  None
         where none needs less than `below`."""
         given = [node for node in self.traced.nodes if self.roles[node] is Role.GIVEN]
-        stored = partial(Storage, given=given, results=self.results, overwrites=overwrites)
+        stored = partial(Storage, outside=Outside(given, self.results, overwrites))
         found = list(enumerate(stored(order) for order in self._orders(works, overwrites)))
         found.sort(key=lambda one: one[1].load_nbytes)  # below which none can be
         best, least = None, (below, -1)

@@ -32,31 +32,35 @@ from chainrule.schedule.records import (
 )
 
 
+class Outside:
+    """The arrays from outside, by the lives of values that lie in them: what is given, results, and
+    results that take the array of a given value, as `overwrites` says of given values."""
+
+    def __init__(
+        self, given: Sequence[Node], results: Sequence[Node], overwrites: Mapping[Node, Node]
+    ) -> None:
+        self.results, self.overwrites = results, overwrites
+        self.given = {node: _array(f"given {n}", node) for n, node in enumerate(given)}
+        found = dict(self.given)
+        found |= {node: _array(f"result {n}", node) for n, node in enumerate(results)}
+        found |= {result: self.given[one] for one, result in overwrites.items()}
+        self.buffers = {Life(node): buffer for node, buffer in found.items()}
+
+
 class Storage:
     """The buffers of all lives of values, and of workspaces; offsets are looked for when they are
     asked for, which takes most of the time.
 
-    `seconds` is how long offsets are searched for.  `overwrites` maps a given value to the result
-    that takes its array.  A result, or what takes its array before, has one life.
+    `seconds` is how long offsets are searched for.  A result, or what takes its array before, has
+    one life.
     """
 
-    def __init__(
-        self,
-        works: Sequence[Work],
-        given: Sequence[Node],
-        results: Sequence[Node],
-        overwrites: Mapping[Node, Node],
-        seconds: float = 0.0,
-    ) -> None:
-        self.works, self.results, self.overwrites = works, results, overwrites
-        self.seconds = seconds
-        self.given = {node: _array(f"given {n}", node) for n, node in enumerate(given)}
-        self.lives = lives_of(((work.reads, work.writes) for work in works), given)
-        written = [life for life, number in self.lives.first.items() if number != BEFORE]
-        outside = dict(self.given)
-        outside |= {node: _array(f"result {n}", node) for n, node in enumerate(results)}
-        outside |= {result: self.given[one] for one, result in overwrites.items()}
-        self.outside = {Life(node): buffer for node, buffer in outside.items()}
+    def __init__(self, works: Sequence[Work], outside: Outside, seconds: float = 0.0) -> None:
+        self.works, self.seconds = works, seconds
+        self.given, self.outside = outside.given, outside.buffers
+        self.results, self.overwrites = outside.results, outside.overwrites
+        self.lives = lives_of(((work.reads, work.writes) for work in works), self.given)
+        written = (life for life, number in self.lives.first.items() if number != BEFORE)
         self.scratch = [life for life in written if life not in self.outside]
         self.dying: dict[int, list[Life]] = defaultdict(list)  # scratch, by last work
         for life in self.scratch:
