@@ -29,7 +29,8 @@ _FORBIDDEN = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U001
 # Written on the elements themselves, and lines of several pieces from their left end on: not all
 # programs that read SVG take styles by class, or know the middle of several pieces.
 _FACES = {Face.ITALIC: ' font-style="italic"', Face.BOLD: ' font-weight="bold"', Face.UPRIGHT: ""}
-LIKELY = 0.87  # the width of letters, of the room that is left for them
+# The width of letters, of the room that is left for them: 0.87 in Times, 1.03 in DejaVu Serif.
+LIKELY = 0.95
 
 
 def svg_of(
@@ -177,6 +178,8 @@ class _Picture:
             line = shortened(tuple(Piece(one.text, level=one.level) for one in line), STUB_ROOM)
             side = "before" if stub.is_left else "after"
             x = stub.x + (STUB - 3) * (1 if stub.is_left else -1)
+            if stub.is_left and len(line) > 1:
+                side, x = "after", x - LIKELY * width(line, STUB_SIZE)
             x, y = _n(x), _n(stub.y - 4)
             yield f'<text class="small {side}" x="{x}" y="{y}">{_pieces(line, STUB_SIZE)}</text>'
 

@@ -95,13 +95,14 @@ class Probabilities:
                 program.site = Origin()  # nothing takes a name
                 writer = Writer(program, self.softmax, self._places)
                 # A matrix diag(p) − p pᵀ is its own transpose.
-                found = writer.matrix(polynomial) if is_turned else writer.whole(polynomial)
+                found: Any = writer.matrix(polynomial) if is_turned else writer.whole(polynomial)
                 if found is None:
                     return None
                 if len(found.shape) > root.ndim:  # by leading axes of length 1
                     found = np.reshape(found, found.shape[-root.ndim :])
-                same = found.shape == root.shape
-                return (found if same else np.broadcast_to(found, root.shape)).node
+                if found.shape != root.shape:
+                    found = np.broadcast_to(found, root.shape)
+                return found.node
         except NotWritten:
             return None
 
