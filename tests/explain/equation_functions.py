@@ -120,6 +120,18 @@ def _spread(below: str, g: Any) -> Any:
     return g
 
 
+def _to_largest(below: str, g: Any, x: Any) -> Any:
+    """The transpose of max pooling without overlaps, where no elements tie."""
+    size = _options(below)["kernel_size"]
+    size = size * (g.ndim - 2) if len(size) == 1 else size
+    found = np.zeros(x.shape)
+    for place in np.ndindex(*g.shape):
+        along = zip(place[2:], size, strict=True)
+        window = (*place[:2], *(slice(at * length, (at + 1) * length) for at, length in along))
+        found[window][x[window] == np.max(x[window])] = g[place]
+    return found
+
+
 def _normalised(x: Any, mean: Any, var: Any, weight: Any, bias: Any) -> Any:
     mean, var, weight, bias = (
         np.reshape(one, (-1, *(1,) * (np.ndim(x) - 2))) for one in (mean, var, weight, bias)
@@ -157,6 +169,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "∗ᵀ": _of_images("conv_transpose"),
     "mean pool": _of_images("avg_pool"),
     "mean poolᵀ": _spread,
+    "max poolᵀ": _to_largest,
+    "norm": _plain(np.linalg.norm),
+    "dropout": lambda below, x, key: cr.dropout(x, float(below[7:]), key=key.astype(np.uint32)),
     "max pool": _of_images("max_pool"),
     "windows": _windows,
     "fold": _fold,

@@ -205,28 +205,57 @@ def _channels(g: Any, out: Any, call: Any) -> Any:
 @composite(symbol="mean poolᵀ", latex=r"\operatorname{meanpool}^{\top}")
 def _mean_pool_transposed(x: Any, kernel_size: Any) -> Any:
     """Each element shared equally by the window that it is the mean of."""
+    sizes = _several(kernel_size, x.ndim - 2)
     n, channels, *lengths = x.shape
-    ones = [one for length in lengths for one in (length, 1)]
-    sizes = [*zip(lengths, kernel_size, strict=True)]
-    wide = [one for pair in sizes for one in pair]
-    spread = np.broadcast_to(np.reshape(x, (n, channels, *ones)), (n, channels, *wide))
-    whole = tuple(length * size for length, size in sizes)
-    return np.reshape(spread, (n, channels, *whole)) / math.prod(kernel_size)
+    wide = [one for pair in zip(lengths, sizes, strict=True) for one in pair]
+    spread = np.broadcast_to(_beside_windows(x), (n, channels, *wide))
+    whole = tuple(length * size for length, size in zip(lengths, sizes, strict=True))
+    return np.reshape(spread, (n, channels, *whole)) / math.prod(sizes)
+
+
+@composite(symbol="max poolᵀ", latex=r"\operatorname{maxpool}^{\top}")
+def _max_pool_transposed(g: Any, x: Any, kernel_size: Any) -> Any:
+    """Each element given to the largest element of its window of x, or shared by the largest."""
+    sizes = _several(kernel_size, x.ndim - 2)
+    n, channels, *lengths = g.shape
+    wide = [one for pair in zip(lengths, sizes, strict=True) for one in pair]
+    seen = np.reshape(x, (n, channels, *wide))
+    axes = tuple(range(3, seen.ndim, 2))
+    is_largest = seen == np.max(seen, axis=axes, keepdims=True)
+    count = np.sum(is_largest, axis=axes, keepdims=True)
+    return np.reshape(np.where(is_largest, _beside_windows(g) / count, 0), x.shape)
+
+
+def _several(size: Any, count: int) -> tuple[Any, ...]:
+    return tuple(size) if isinstance(size, (tuple, list)) else (size,) * count
+
+
+def _beside_windows(x: Any) -> Any:
+    """With an axis of length 1 after each one that counts windows."""
+    ones = [one for length in x.shape[2:] for one in (length, 1)]
+    return np.reshape(x, (*x.shape[:2], *ones))
+
+
+def _are_apart(g: Any, call: Any) -> bool:
+    """Whether windows meet and do not overlap."""
+    x, size, stride = call["x"], call["kernel_size"], call.get("stride")
+    several = _several(size, g.ndim - 2)
+    plain = stride is None or stride in (size, several)
+    rest = ("padding", "ceil_mode", "divisor_override")
+    if not plain or any(call.get(one) for one in rest) or call.get("dilation", 1) != 1:
+        return False
+    if x.ndim != g.ndim or x.ndim < 3:
+        return False
+    lengths = zip(x.shape[2:], g.shape[2:], several, strict=True)
+    return all(length == n * k for length, n, k in lengths)
 
 
 def _mean_pool(g: Any, out: Any, call: Any) -> Any:
-    """Of windows that meet and do not overlap."""
-    x, size, stride = call["x"], call["kernel_size"], call.get("stride")
-    count = g.ndim - 2
-    several = tuple(size) if isinstance(size, (tuple, list)) else (size,) * count
-    plain = stride is None or stride in (size, several)
-    rest = ("padding", "ceil_mode", "divisor_override")
-    if not plain or any(call.get(one) for one in rest) or x.ndim != g.ndim or count < 1:
-        return None
-    lengths = zip(x.shape[2:], g.shape[2:], several, strict=True)
-    if not all(length == n * k for length, n, k in lengths):
-        return None
-    return _mean_pool_transposed(g, several)
+    return _mean_pool_transposed(g, call["kernel_size"]) if _are_apart(g, call) else None
+
+
+def _max_pool(g: Any, out: Any, call: Any) -> Any:
+    return _max_pool_transposed(g, call["x"], call["kernel_size"]) if _are_apart(g, call) else None
 
 
 def _by_channel(one: Any, x: Any) -> Any:
@@ -287,6 +316,7 @@ LAYER_NORM: Gradients = {"x": _layer_norm, "weight": _layer_weight, "bias": _add
 RMS_NORM: Gradients = {"x": _rms_norm, "weight": _rms_weight}
 CONVOLUTION: Gradients = {"x": _convolution, "weight": _kernel, "bias": _channels}
 MEAN_POOL: Gradients = {"x": _mean_pool}
+MAX_POOL: Gradients = {"x": _max_pool}
 BATCH_NORM: Gradients = {n: _scaled(n) for n in ("x", "mean", "var", "weight", "bias")}
 GROUP_NORM: Gradients = {name: _group_norm(name) for name in ("x", "weight", "bias")}
 ATTENTION: Gradients = {name: _attention(name) for name in ("query", "key", "value")}

@@ -16,7 +16,7 @@ from chainrule.primitives.windows import Counts, span
 Widths = tuple[tuple[int, int], ...]  # padding before and after each axis
 
 
-@composite(symbol="max pool", latex=r"\operatorname{maxpool}")
+@composite(symbol="max pool", latex=r"\operatorname{maxpool}", gradients=closed_forms.MAX_POOL)
 def max_pool1d(
     x: Any,
     kernel_size: Any,
@@ -34,7 +34,7 @@ def max_pool1d(
     return _largest(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool1d", 1)
 
 
-@composite(symbol="max pool", latex=r"\operatorname{maxpool}")
+@composite(symbol="max pool", latex=r"\operatorname{maxpool}", gradients=closed_forms.MAX_POOL)
 def max_pool2d(
     x: Any,
     kernel_size: Any,
@@ -52,7 +52,7 @@ def max_pool2d(
     return _largest(x, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d", 2)
 
 
-@composite(symbol="max pool", latex=r"\operatorname{maxpool}")
+@composite(symbol="max pool", latex=r"\operatorname{maxpool}", gradients=closed_forms.MAX_POOL)
 def max_pool3d(
     x: Any,
     kernel_size: Any,

@@ -17,7 +17,13 @@ from chainrule.numpy.statistics import count_along, safe_sqrt
 ORDERS_OF_MATRICES = 'None, "fro", "nuc", 1, -1, 2, -2, np.inf or -np.inf'
 
 
-@composite(symbol="norm", latex=r"\operatorname{norm}")
+def _gradient(g: Any, out: Any, call: Any) -> Any:
+    """In closed form, for equations: x/‖x‖, of the Euclidean norm of all elements."""
+    is_plain = all(call.get(one) is None for one in ("ord", "axis"))
+    return g * (call["x"] / out) if is_plain and not out.ndim else None
+
+
+@composite(symbol="norm", latex=r"\operatorname{norm}", gradients={"x": _gradient})
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """The Euclidean norm of all elements, or a norm of vectors or matrices along axes.
 

@@ -17,7 +17,12 @@ from chainrule.random.distributions import bernoulli, in_dtype
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-@composite(symbol="dropout", latex=r"\operatorname{dropout}")
+def _gradient(g: Any, out: Any, call: Any) -> Any:
+    """The same elements are dropped, the others divided by the same number."""
+    return dropout(g, call["rate"], key=call["key"])
+
+
+@composite(symbol="dropout", latex=r"\operatorname{dropout}", gradients={"x": _gradient})
 def dropout(x: Any, rate: Any, *, key: Any = None, training: bool = True) -> Any:
     """x with each element zero with probability `rate`, the others divided by 1 - rate
     (Srivastava et al., 2014, in the form that leaves prediction alone).

@@ -23,7 +23,13 @@ from chainrule.explain.equations.formula import (
 from chainrule.explain.equations.order import settled
 from chainrule.explain.equations.renaming import Renaming
 from chainrule.explain.equations.sides import Given, Piece, Sides
-from chainrule.explain.equations.spanning import is_doubled, is_passed_on, is_unseen, spans
+from chainrule.explain.equations.spanning import (
+    PASSED_ON,
+    is_doubled,
+    is_passed_on,
+    is_unseen,
+    spans,
+)
 from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Statement
 from chainrule.graph.node import Node
 from chainrule.primitives.sources import full
@@ -147,6 +153,8 @@ class Builder:
             if node not in self.pieces:
                 piece = self.pieces[node] = self.sides.inner(node)
                 stack += self._counted(piece)
+            elif self.pieces[node].kind is Applied and node.primitive.latex.form in PASSED_ON:
+                stack += self.pieces[node].children  # are what is written again
         return names
 
     def _counted(self, piece: Piece) -> Iterable[Node]:

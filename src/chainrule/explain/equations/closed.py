@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from chainrule.frontend.traced import Traced
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.origin import Origin
 from chainrule.graph.types import type_of
+from chainrule.graph.words import composite_of
 from chainrule.primitives.arithmetic import divide, multiply
 from chainrule.primitives.sources import constant_of, full, uniform
 from chainrule.tracing import new_trace
@@ -40,6 +41,38 @@ def closed_form(unit: Unit, variable: Node, upstream: Node | None) -> list[Node]
     given = {first, unit.result, *unit.variables}
     made = _made(found.node, given)
     return _made(_without_ones(made), given)
+
+
+def _call_of(node: Node, new: Mapping[Node, Node]) -> tuple:
+    """The call of a composite that a node is in: equal for calls with equal arguments."""
+    scope = composite_of(node)
+    if scope is None:
+        return ()
+    given = ((key, new.get(v, v) if isinstance(v, Node) else repr(v)) for key, v in scope.arguments)
+    return scope.name, *given
+
+
+class Shared:
+    """Nodes that closed forms made, each once: what several of them read is one node."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple, Node] = {}
+
+    def nodes(self, made: list[Node]) -> list[Node]:
+        """The same with nodes that were made before, in topological order."""
+        new: dict[Node, Node] = {}
+        for node in made:
+            inputs = tuple([new.get(parent, parent) for parent in node.inputs])
+            key = node.primitive, inputs, node.params, node.type, _call_of(node, new)
+            if key not in self._known:
+                same = inputs == node.inputs
+                self._known[key] = (
+                    node
+                    if same
+                    else type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+                )
+            new[node] = self._known[key]
+        return list(dict.fromkeys(new.values()))
 
 
 def _traced(value: object, program: Trace) -> object:

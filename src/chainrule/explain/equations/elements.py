@@ -18,6 +18,7 @@ from chainrule.explain.equations.joining import (
     side_by_side,
     subtracted,
 )
+from chainrule.explain.equations.matrices import is_identity
 from chainrule.explain.equations.parts import (
     Bound,
     Cases,
@@ -31,7 +32,7 @@ from chainrule.explain.equations.parts import (
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar
-from chainrule.explain.equations.spanning import is_doubled, is_identity
+from chainrule.explain.equations.spanning import is_doubled
 from chainrule.primitives.notation import BIG, POWER, RELATION, Form
 
 

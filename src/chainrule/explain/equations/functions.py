@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from chainrule.explain.equations.calls import calls, dependent, is_elementwise_in
-from chainrule.explain.equations.closed import closed_form
+from chainrule.explain.equations.closed import Shared, closed_form
 from chainrule.explain.equations.formula import Unit
 from chainrule.explain.reading.statements import GENERATED, Reading, Statement
 from chainrule.explain.reading.symbols import SUBSCRIPTS
@@ -31,6 +31,7 @@ class Functions:
     def __init__(self, reading: Reading, taken: Iterable[str]) -> None:
         self.reading = reading
         self._answers: dict[tuple[Any, ...], bool] = {}
+        self._shared = Shared()
         self.composites = calls(reading.graph.nodes)
         inside = {node for unit in self.composites for node in unit.members}
         self.statements = tuple(_named(self._candidates(inside), set(taken)))
@@ -39,8 +40,10 @@ class Functions:
 
     def closed_form(self, gradient: Gradient, unit: Unit) -> list[Node]:
         """As `closed_form` of the unit; calls of composites in it are units, too."""
-        found = closed_form(unit, gradient.wrt, self.upstream(gradient.of, unit))
-        self.add_calls([*{parent for node in found for parent in node.inputs}, *found])
+        made = closed_form(unit, gradient.wrt, self.upstream(gradient.of, unit))
+        found = self._shared.nodes(made)
+        given = (parent for node in found for parent in node.inputs)
+        self.add_calls(dict.fromkeys([*(one for one in given if one not in found), *found]))
         return found
 
     def add_calls(self, nodes: Iterable[Node]) -> None:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from chainrule.explain.equations.formula import Applied, Formula, form_of
 from chainrule.explain.equations.joining import side_by_side
+from chainrule.explain.equations.matrices import is_diagonal
 from chainrule.explain.equations.parts import (
     Bound,
     Fence,
@@ -19,12 +20,7 @@ from chainrule.explain.equations.parts import (
     upright,
 )
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
-from chainrule.explain.equations.spanning import (
-    is_diagonal,
-    is_kept_axis,
-    is_single,
-    only_unit_axes,
-)
+from chainrule.explain.equations.spanning import is_kept_axis, is_single, only_unit_axes
 from chainrule.explain.equations.values import WHOLE, number, tuple_of
 from chainrule.graph.node import Node
 from chainrule.primitives.notation import ATOM, Form

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from chainrule.explain.equations.spanning import is_identity
+from chainrule.explain.equations.matrices import is_identity
 from chainrule.graph.node import Node
 
 MOST_TERMS = 12

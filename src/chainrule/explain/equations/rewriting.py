@@ -3,17 +3,21 @@ the product of stacks of matrices whose rows were joined; 1 − σ(x), which rou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.naming import Names
 from chainrule.explain.equations.probabilities import Probabilities
 from chainrule.graph.node import Node
-from chainrule.primitives.arithmetic import logistic, negative, subtract
+from chainrule.primitives.arithmetic import divide, logistic, multiply, negative, subtract
+from chainrule.primitives.logic import where
 from chainrule.primitives.movement import inverse, reshape, transpose
 from chainrule.primitives.products import matmul
 from chainrule.primitives.reduce import sum_
-from chainrule.primitives.sources import full_like
+from chainrule.primitives.sources import full, full_like
+
+DEEPEST = 12  # products within each other
 
 
 class Rewriting:
@@ -30,6 +34,11 @@ class Rewriting:
         for node in names.graph.nodes:
             if node.primitive is logistic:
                 self._logistic.setdefault(node.inputs[0], node)
+        self._selections: dict[Node, dict[Node, Node]] = {}  # named gradients, by condition
+        for gradient in names.gradients.values():
+            value = gradient.value
+            if value.primitive is where and _is_zero(value.inputs[1]):
+                self._selections.setdefault(value.inputs[0], {})[value.inputs[2]] = value
 
     def instead(self, node: Node) -> Node:
         """The node that is written in place of this one, or the node itself."""
@@ -42,6 +51,12 @@ class Rewriting:
         if node.primitive is logistic and node.inputs[0].primitive is negative:
             out = self._logistic.get(node.inputs[0].inputs[0])
             return node if out is None else _made(node, subtract, full_like(out, 1), out)
+        if node.primitive is subtract and _is_zero(node.inputs[0]):
+            return _made(node, negative, node.inputs[1])
+        if node.primitive is where and _is_zero(node.inputs[1]):
+            return self._selected(node)
+        if node.primitive is transpose and node.ndim == 2 and node.inputs[0].primitive is matmul:
+            return self._turned(node)
         if node.primitive in (reshape, transpose) and node not in self._names:
             return self._by_sibling(node)
         return node
@@ -53,8 +68,11 @@ class Rewriting:
             if named.primitive is not node.primitive:
                 continue
             if node.primitive is reshape:
-                is_same = named.shape == node.shape
-                return named if is_same else _made(node, reshape, named, shape=node.shape)
+                if named.shape == node.shape:
+                    return named
+                if moved in self._names:
+                    continue
+                return _made(node, reshape, named, shape=node.shape)
             back = inverse(named.param("permutation"))
             order = tuple([back[axis] for axis in node.param("permutation")])
             if moved not in self._names or _exchanges_last(order):
@@ -75,6 +93,46 @@ class Rewriting:
                 return _summed(node, *(self._stacked(one, inner[:-1]) for one in (x, g)))
         return node
 
+    def _turned(self, node: Node) -> Node:
+        """∑ gᵀ x for the transpose of ∑ xᵀ g; else the node."""
+        (product,) = node.inputs
+        left, g = product.inputs
+        if product in self._names or left.primitive is not transpose:
+            return self._by_sibling(node) if node not in self._names else node
+        (x,) = left.inputs
+        turned = _made(node, transpose, g, permutation=(1, 0))
+        found = _made(node, matmul, turned, x)
+        of_stacks = self._of_stacks(found)
+        return node if of_stacks is found else of_stacks
+
+    def _selected(self, node: Node) -> Node:
+        """{0 if z ≤ 0; g ⊙ v otherwise} as ∂J/∂z ⊙ v, where ∂J/∂z is {0 if z ≤ 0; g otherwise}."""
+        condition, _, value = node.inputs
+        known = self._selections.get(condition)
+        if not known or node in self._names:
+            return node
+        found = self._replaced(value, known, DEEPEST)
+        return node if found is None else found
+
+    def _replaced(self, node: Node, known: Mapping[Node, Node], depth: int) -> Node | None:
+        """A product with one factor exchanged; as it is where the new factor is in it already."""
+        if node in known:
+            return known[node]
+        if node in known.values():
+            return node
+        if node in self._names or not depth:
+            return None
+        if node.primitive in (multiply, divide, negative):
+            places = (0,) if node.primitive is divide else range(len(node.inputs))
+            for place in places:
+                found = self._replaced(node.inputs[place], known, depth - 1)
+                if found is not None:
+                    inputs = [*node.inputs]
+                    inputs[place] = found
+                    is_same = found is node.inputs[place]
+                    return node if is_same else _made(node, node.primitive, *inputs)
+        return None
+
     def _stacked(self, flat: Node, leading: tuple) -> Node:
         """What was joined to a matrix as a stack of matrices."""
         (inner,) = flat.inputs
@@ -82,6 +140,10 @@ class Rewriting:
         if inner.shape == shape:
             return inner
         return self._by_sibling(_made(flat, reshape, inner, shape=shape))
+
+
+def _is_zero(node: Node) -> bool:
+    return node.primitive is full and node.param("value") == 0
 
 
 def _exchanges_last(order: tuple[int, ...]) -> bool:
