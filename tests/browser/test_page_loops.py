@@ -14,6 +14,17 @@ def text_of(page: Any, key: str) -> str:
     return page.locator("#inspector").inner_text()
 
 
+def test_the_inspector_lists_the_loops_before_anything_is_selected(shared) -> None:
+    text = shared("recurrent").locator("#inspector").inner_text().lower()
+    assert "loops, iteration by iteration" in text and "40 iterations of cell" in text
+
+
+def test_the_first_view_can_be_read_in_wide_and_narrow_windows(opened) -> None:
+    for width in (1280, 390):
+        page = opened("recurrent", width=width)
+        assert int(page.locator(".percent").inner_text().split()[0]) >= 50
+
+
 def test_a_result_of_a_loop_shows_the_recurrence(shared) -> None:
     page = shared("recurrent")
     text = text_of(page, "value o")

@@ -130,6 +130,36 @@ def test_an_array_of_the_program_dropout_and_loops() -> None:
     assert [one.units for one in zeros.dead if one.name == "s"] == [((1,),)]
 
 
+def test_units_of_sequences_and_channels_of_images_are_found_at_every_place() -> None:
+    def program(x: float32["4 3 2"], W: float32["2 5"], image: float32["2 3 4 4"]):
+        h = np.maximum(x @ W, 0)
+        c = image * 2
+        J = np.sum(h) + np.sum(c)
+        return J
+
+    arrays = {"x": np.abs(normal(4, 3, 2)), "W": np.abs(normal(2, 5)), "image": normal(2, 3, 4, 4)}
+    arrays["W"][:, 2] = -1
+    arrays["image"][:, 1] = 0
+    zeros = found(program, ("W",), **arrays)
+    told = {one.name: (one.count, one.size, one.batch, one.units) for one in zeros.dead}
+    assert told == {"h": (1, 5, 12, ((2,),)), "c": (1, 3, 32, ((1,),))}
+
+
+def test_what_a_mask_takes_away_is_not_said_to_be_unread() -> None:
+    def program(o: float32["4 3"], labels: int64["4"], mask: float32["4"]):
+        p = cr.softmax(o)
+        picked = np.take_along_axis(p, labels[:, None], axis=1)[:, 0]
+        J = np.sum(np.log(picked) * mask)
+        return J
+
+    arrays = {
+        "o": normal(4, 3),
+        "labels": np.array([0, 1, 2, 1]),
+        "mask": np.array([1, 0, 1, 0], F),
+    }
+    assert causes(found(program, ("o",), **arrays), "dJ/do") == [(6, "mask is 0")]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_each_zero_has_one_cause_and_the_walk_ends(seed: int) -> None:
     """Random nets with random zeros: what is blamed on an operand goes away when it is not 0."""

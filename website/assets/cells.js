@@ -4,7 +4,8 @@ import { followingPage, Python } from "./python.js";
 
 const LONG = 1000; // milliseconds until the reader can stop a cell
 
-export function begin(page, root) {
+/** `canBeZoomed` makes a picture open as large as the window. */
+export function begin(page, root, canBeZoomed) {
   const blocks = [...page.querySelectorAll(".md-content .language-python.highlight")];
   const name = location.pathname;
   let python = null; // started by the first run
@@ -94,6 +95,7 @@ export function begin(page, root) {
       const shown = document.createElement("div");
       shown.className = "cr-shown";
       shown.innerHTML = followingPage(found.html);
+      shown.querySelectorAll("svg").forEach(canBeZoomed);
       parts.push(shown);
     }
     one.output.replaceChildren(...parts);

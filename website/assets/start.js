@@ -15,7 +15,7 @@
 
   async function beginCells() {
     await mapImports();
-    (await load("cells.js")).begin(document, root);
+    (await load("cells.js")).begin(document, root, canBeZoomed);
   }
 
   // Where modules find the packages that they import by name.  Has to come before them.

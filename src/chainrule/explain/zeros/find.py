@@ -15,7 +15,7 @@ from chainrule.execute.refusal import refuse_reference
 from chainrule.explain.nonfinite import flow
 from chainrule.explain.zeros.causes import Splitter, Why
 from chainrule.explain.zeros.units import DeadUnits, dead_units
-from chainrule.explain.zeros.words import because
+from chainrule.explain.zeros.words import because, is_unread
 from chainrule.graph.graph import Graph
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node, topological
@@ -87,6 +87,7 @@ def zeros(
     walk goes back to the first factor that is 0: an operation that passes nothing back (a ReLU at
     a negative number), a forward value that is 0, an input, a constant.  A unit is dead where a
     value is 0 for the whole batch: along all axes of named sizes, or the first axis without these.
+    A unit of the last axis (or a channel of images) that is 0 at every place counts as one.
     The graph runs on the reference executor, and all values that the gradients need are kept.
     Raises what `graph.run` raises, and KeyError for a name that the graph lacks.
     """
@@ -155,7 +156,12 @@ class Walker:
         found: list[Cause] = []
         left = mask
         reached = [(self._reached(node, end, part, onward), end, why) for end, why, part in ends]
-        for elements, end, why in sorted(reached, key=lambda one: -int(one[0].sum())):
+
+        # What is read, too, and gives nothing says more than what is not read beside it.
+        def rank(one: tuple[np.ndarray, Node, Why]) -> tuple[int, bool]:
+            return -int(one[0].sum()), is_unread(one[1], one[2])
+
+        for elements, end, why in sorted(reached, key=rank):
             count = int((elements & left).sum())
             left = left & ~elements
             if count:

@@ -36,16 +36,35 @@ def dead_units(
     for name, node in graph.names.items():
         if not node.inputs or node.origin.transform or node in gradients or node not in values:
             continue
-        axes = _batch_axes(own[node])
+        batch_axes = _batch_axes(own[node])
         array = values[node]
-        if not axes or len(axes) == node.ndim or array.dtype.kind != "f" or not array.size:
+        if not batch_axes or len(batch_axes) == node.ndim:
             continue
-        dead = np.all(array == 0, axis=axes)
+        if array.dtype.kind != "f" or not array.size:
+            continue
+        axes, dead = _dead(array == 0, batch_axes)
         if dead.any():
             first = np.argwhere(dead)[:MOST_UNITS].tolist()
             batch = int(np.prod([array.shape[axis] for axis in axes]))
             count = int(dead.sum())
             yield DeadUnits(name, count, dead.size, batch, tuple(map(tuple, first)))
+
+
+def _dead(is_zero: np.ndarray, batch_axes: tuple[int, ...]) -> tuple[tuple[int, ...], np.ndarray]:
+    """Over which axes units are looked at, and which of these are 0 throughout.
+
+    A unit is an index along the last axis, or of images along the first after the batch (a
+    channel), if one is 0 at every place; else each place has units of its own.
+    """
+    others = [axis for axis in range(is_zero.ndim) if axis not in batch_axes]
+    for unit in (others[-1], others[0]) if len(others) > 1 else ():
+        if unit != others[-1] and is_zero.ndim < 4:
+            continue
+        axes = tuple(axis for axis in range(is_zero.ndim) if axis != unit)
+        dead = np.all(is_zero, axis=axes)
+        if dead.any():
+            return axes, dead
+    return batch_axes, np.all(is_zero, axis=batch_axes)
 
 
 def _batch_axes(node: Node) -> tuple[int, ...]:

@@ -27,10 +27,17 @@ def because(node: Node, why: Why, names: Names) -> str:
         return f"of each product in {_value(node, names)}, a factor is 0"
     forward = node.origin.node
     if node.origin.transform and forward is not None:
-        moves = forward.primitive is gather or isinstance(forward.primitive.kernel, MOVING)
-        verb = "does not read these elements" if moves else "passes nothing back"
+        verb = "does not read these elements" if is_unread(node, why) else "passes nothing back"
         return f"{_value(forward, names)} {verb}"
     return f"{_value(node, names)} is 0"
+
+
+def is_unread(node: Node, why: Why) -> bool:
+    """Whether an end of the walk is that the forward pass only does not read the elements."""
+    forward = node.origin.node
+    if why is not Why.OPERATION or not node.origin.transform or forward is None:
+        return False
+    return forward.primitive is gather or isinstance(forward.primitive.kernel, MOVING)
 
 
 def _value(node: Node, names: Names) -> str:

@@ -5,7 +5,9 @@ const GREATEST_SCALE = 6;
 const LARGEST_FIT = 1.25;
 const READABLE = 0.55;
 const COMFORTABLE = 0.72;
-const LEAST_FIRST = 0.28; // below that, the first view is of the beginning only
+const LEAST_FIRST = 0.5; // below that, the first view is of the beginning only
+const SEAM = 0.6; // of the height of the screen: where the forward pass ends in it
+const EDGE = 12; // left of the beginning
 const FLIGHT_MILLISECONDS = 220;
 
 /** @typedef {{x: number, y: number, scale: number}} View */
@@ -38,17 +40,21 @@ export function fitted(world, screen) {
 }
 
 /**
- * The first view: all of it where that can be read; otherwise its beginning, as high as the screen.
+ * The first view: all of it where that can be read; otherwise its beginning, where that can be
+ * read, with the end of the forward pass in sight.
  * @param {Rectangle} world
  * @param {Screen} screen
+ * @param {number} seam where the forward pass ends in the world, from above
  * @returns {View}
  */
-export function firstView(world, screen) {
+export function firstView(world, screen, seam) {
   const all = fitted(world, screen);
   if (all.scale >= LEAST_FIRST) return all;
-  const scale = Math.min(Math.max(screen.height / world.height, LEAST_FIRST), 1);
+  const scale = Math.min(Math.max(screen.height / world.height, READABLE), 1);
   const middle = centredOn(world, screen, scale);
-  return { x: -world.x * scale, y: Math.max(middle.y, -world.y * scale), scale };
+  const [top, bottom] = [-world.y * scale, screen.height - (world.y + world.height) * scale];
+  const atSeam = Math.min(Math.max(screen.height * SEAM - seam * scale, bottom), top);
+  return { x: EDGE - world.x * scale, y: bottom >= top ? middle.y : atSeam, scale };
 }
 
 /**

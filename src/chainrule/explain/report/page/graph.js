@@ -115,7 +115,8 @@ export class GraphView {
   /** Shows all of it, or its beginning. */
   begin() {
     this.follows = true;
-    this.page.store.set({ view: firstView(this.world, this.screen) });
+    const [[, seam] = [0, 0]] = this.layout.spans;
+    this.page.store.set({ view: firstView(this.world, this.screen, seam) });
   }
 
   fit() {

@@ -8,11 +8,12 @@ import { stepChip, valueChip, valueChips } from "./chips.js";
 import { fitEquation, forgetFit } from "./equations.js";
 import { unnamedValue } from "./memory_rows.js";
 import { aliveAt } from "./memory_stack.js";
-import { asNumber, bytesText, numberText } from "./words.js";
+import { asNumber, bytesText, counted, numberText } from "./words.js";
 
 const PAUSE_MILLISECONDS = 120;
 const LARGEST_SHOWN_FIRST = 5;
 const GRADIENTS_SHOWN = 8;
+const MOST_LISTED = 5;
 
 /**
  * @param {import("./chips.js").Page} page
@@ -82,11 +83,17 @@ function inspectWhole(page) {
     found.push(section(told, ...largestAtPeak(page)));
   }
   if (outputs.length) found.push(section("Gradients of parameters", ...gradientRows(page, outputs)));
+  const dead = model.values.flatMap((value, id) => (value.dead ? [id] : []));
+  if (dead.length) found.push(section("Dead units", ...listOf(page, dead, deadShare)));
+  const loops = model.values.flatMap(({ iterations }, id) => (iterations ? [id] : []));
+  if (loops.length) {
+    found.push(section("Loops, iteration by iteration", ...listOf(page, loops, turnsText)));
+  }
   if (data.notes.length) {
     found.push(section("Notes", ...data.notes.map((note) => element("p", {}, note))));
   }
   const hint =
-    "Click a box to see everything about it. The keys . and , step through the computation; ? lists all keys.";
+    "Click a box to see everything about it: its equation, numbers, memory, why its gradient is 0. The keys . and , step through the computation; ? lists all keys.";
   found.push(element("p", { class: "muted hint" }, hint));
   return found;
 }
@@ -103,6 +110,26 @@ function gradientRows(page, ids) {
   });
   const more = `and ${rest} with smaller norms`;
   return rest > 0 ? [...rows, element("p", { class: "muted" }, more)] : rows;
+}
+
+/** Values with a few words about each. */
+function listOf(page, ids, words) {
+  const rows = ids.slice(0, MOST_LISTED).map((id) => {
+    const told = element("span", {}, words(page.model.values[id]));
+    return element("div", { class: "pair" }, valueChip(page, id), told);
+  });
+  const rest = ids.length - MOST_LISTED;
+  return rest > 0 ? [...rows, element("p", { class: "muted" }, `and ${rest} more`)] : rows;
+}
+
+/** `1 of 16` of "h: 1 of 16 units is dead, ...". */
+function deadShare({ dead }) {
+  return dead.match(/[\d,]+ of [\d,]+/)?.[0] ?? "";
+}
+
+function turnsText({ loop, iterations }) {
+  const count = typeof loop.length === "number" ? loop.length : iterations.at.length;
+  return `${counted(count, "iteration")} of ${loop.bodies.join(", ")}`;
 }
 
 function largestAtPeak(page) {
