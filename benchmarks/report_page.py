@@ -4,9 +4,10 @@
 
 The pages are those of tests/browser/report_pages.py; scripts/browsers.py installs what is needed.
 Every start is that of a new browser with an empty profile: the seconds from the beginning of the
-navigation to the first frame after which the page is drawn, and listens.  Frames a second are counted while the
-mouse drags the graph about, then while its wheel zooms; and again with scopes unfolded.  Aims: the
-network under 1.5 MB and 1 s, 20,000 nodes under 1 s, at least 50 frames a second.
+navigation to the first frame after which the page is drawn, and listens.  Frames a second are
+counted while the mouse drags the graph about, then while its wheel zooms; and again with scopes
+unfolded.  Aims: the network under 1.5 MB and 1 s, 20,000 nodes under 1 s, at least 50 frames a
+second.
 """
 
 import argparse
