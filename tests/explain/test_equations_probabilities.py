@@ -157,6 +157,25 @@ def test_the_gradient_of_a_gradient_of_softmax_regression() -> None:
     assert assert_reads_true(graph, found, run) == 7
 
 
+def test_derivatives_by_a_temperature() -> None:
+    """Numbers, which a softmax reaches through sums."""
+
+    def program(p: Any, T: Any, o: Any) -> Any:
+        def free(T: Any) -> Any:
+            return T * cr.logsumexp(p / T) + np.mean(cr.softmax(o / T)[:, 0])
+
+        S = cr.grad(free)(T)
+        C = cr.hessian(free)(T)
+        return S, C
+
+    random = np.random.default_rng(8)
+    given = {"p": random.normal(size=4), "T": np.array(1.7), "o": random.normal(size=(3, 4))}
+    graph = cr.trace(program, **given)
+    found, run = graph.equations(shapes=False), graph.run(given)
+    assert_true(graph, found, run)
+    assert_reads_true(graph, found, run)
+
+
 def test_a_sum_of_exponentials_that_is_no_softmax_stays() -> None:
     def program(o: Any, v: Any) -> Any:
         s = np.sum(np.exp(o), axis=1)

@@ -78,14 +78,17 @@ def is_constant(factor: Factor, at: int) -> bool:
 
 
 def of_value(node: Node, exponent: int = 1) -> Polynomial:
+    """An array, or a power of it, as a polynomial."""
     return {frozenset([(Value(node, is_identity(node)), exponent)]): 1.0}
 
 
 def of_factor(factor: Factor) -> Product:
+    """The product of one factor."""
     return frozenset([(factor, 1)])
 
 
 def times(x: Polynomial, y: Polynomial) -> Polynomial:
+    """The product of two polynomials; NotWritten where it has too many terms."""
     found: dict[Product, float] = {}
     for one, number in x.items():
         for other, more in y.items():
@@ -98,6 +101,7 @@ def times(x: Polynomial, y: Polynomial) -> Polynomial:
 
 
 def plus(x: Polynomial, y: Polynomial, sign: float) -> Polynomial:
+    """x + sign y; NotWritten where it has too many terms."""
     found = dict(x)
     for product, number in y.items():
         found[product] = found.get(product, 0.0) + sign * number
@@ -111,6 +115,7 @@ def _checked(found: dict[Product, float]) -> Polynomial:
 
 
 def factors_in(polynomial: Polynomial) -> Iterable[Factor]:
+    """All factors, those of sums included."""
     stack = [factor for product in polynomial for factor, _ in product]
     while stack:
         factor = stack.pop()
@@ -120,14 +125,17 @@ def factors_in(polynomial: Polynomial) -> Iterable[Factor]:
 
 
 def ndim_of(product: Iterable[tuple[Factor, int]]) -> int:
+    """How many axes a product has; 1 stands for any number of a softmax or a sum."""
     return max((one.node.ndim if isinstance(one, Value) else 1 for one, _ in product), default=0)
 
 
 def has_column(product: Product) -> bool:
+    """Whether a softmax in it is a column."""
     return any(isinstance(one, Softmax) and one.is_column for one, _ in product)
 
 
 def has_sum(product: Product) -> bool:
+    """Whether one of its factors is a sum."""
     return any(isinstance(one, Sum) for one, _ in product)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.errors import ShapeError
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.polynomials import (
     Denominator,
@@ -40,14 +41,14 @@ from chainrule.graph.types import ArrayType
 from chainrule.nn.activations import softmax
 from chainrule.primitives.arithmetic import add, divide, exp, multiply, negative, subtract
 from chainrule.primitives.indexing import scatter_add
-from chainrule.primitives.logic import equal, where
+from chainrule.primitives.logic import equal, logical_not, where
 from chainrule.primitives.movement import broadcast_to, reshape, transpose
 from chainrule.primitives.reduce import sum_
 from chainrule.primitives.sources import full, iota, size_of, size_value
 from chainrule.tracing import new_trace
 
 DEEPEST = 60  # operations within each other
-ROOTS = (add, subtract, multiply, divide, negative, transpose)
+ROOTS = (add, subtract, multiply, divide, negative, transpose, where)
 
 
 class Probabilities:
@@ -98,12 +99,12 @@ class Probabilities:
                 found: Any = writer.matrix(polynomial) if is_turned else writer.whole(polynomial)
                 if found is None:
                     return None
-                if len(found.shape) > root.ndim:  # by leading axes of length 1
-                    found = np.reshape(found, found.shape[-root.ndim :])
+                if (more := len(found.shape) - root.ndim) > 0:  # leading axes of length 1
+                    found = np.reshape(found, found.shape[more:])
                 if found.shape != root.shape:
                     found = np.broadcast_to(found, root.shape)
                 return found.node
-        except NotWritten:
+        except (NotWritten, ShapeError):
             return None
 
     def softmax(self, of: Exponential, program: Trace) -> Traced:
@@ -157,8 +158,8 @@ class Probabilities:
                 return plus({}, of(0), -1.0)
             case one if one is broadcast_to:
                 return of(0)
-            case one if one is where and self._asks_for_nothing(node.inputs[0]):
-                return of(2)
+            case one if one is where and (place := self._finite_case(node.inputs[0])):
+                return of(place)
             case one if one is reshape:
                 return self._reshaped(node, depth)
             case one if one is sum_ and node.param("axes") == (0,):
@@ -166,19 +167,23 @@ class Probabilities:
             case _:
                 return of_value(node)
 
-    def _asks_for_nothing(self, condition: Node) -> bool:
-        """Whether a condition is that the sum of e is 0: all x are −∞."""
-        while condition.primitive is broadcast_to:
+    def _finite_case(self, condition: Node) -> int:
+        """Which operand of a choice is taken where the sum of e is not 0, as some x are not −∞; 0
+        where the condition does not ask for that."""
+        while condition.primitive in (broadcast_to, reshape):
             (condition,) = condition.inputs
+        if condition.primitive is logical_not:
+            return 1 if self._finite_case(condition.inputs[0]) == 2 else 0
         if condition.primitive is not equal:
-            return False
+            return 0
         total, zero = condition.inputs
         while total.primitive in (reshape, broadcast_to):
             (total,) = total.inputs
         is_zero = zero.primitive is full and zero.param("value") == 0
         is_sum = total.primitive is sum_ and total.inputs[0] in self._exponentials
         # Elsewhere, as in attention, masks make rows of -inf, whose softmax is not 0.
-        return is_zero and is_sum and any(one.name == "logsumexp" for one in _scopes(total))
+        is_meant = is_zero and is_sum and any(one.name == "logsumexp" for one in _scopes(total))
+        return 2 if is_meant else 0
 
     def _inverse(self, node: Node, depth: int) -> Polynomial:
         polynomial = self._polynomial(node, depth)
