@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,12 @@ class Program:
                 values[one] = None
         return [kept[one] for one in self.outputs]
 
+    def scan(self, *_: Any) -> bool:
+        """All iterations of a scan at once: False, as Python does one after another."""
+        return False
 
-def program_of(body: Body, xp: Any = np, iterations: int | None = 1) -> Callable[..., Any]:
+
+def program_of(body: Body, xp: Any = np, iterations: int | None = 1) -> Any:
     """What evaluates a concrete body: its program, made once, or what `xp` has for as many
     iterations (None: nobody knows)."""
     found = None if xp is np else xp.program_of(body, iterations)

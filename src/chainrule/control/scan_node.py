@@ -85,6 +85,8 @@ def _evaluate(
     ]
     stacks = [*own]
     store(states, arrays[constants : constants + carries])
+    if program.scan(fixed, states, slices, stacks, length, reverse):
+        return flat
     row_of = [_rows(one) for one in slices]
     for step in range(length - 1, -1, -1) if reverse else range(length):
         found = program([*fixed, *states, *[row(step) for row in row_of]])

@@ -18,7 +18,8 @@ from primitive_calls import expected
 
 from chainrule.execute.native.artifact import artifact_of
 from chainrule.execute.native.runtime.arrays import pointer_of
-from chainrule.execute.native.runtime.machine import Machine, given_nodes
+from chainrule.execute.native.runtime.launch import given_nodes
+from chainrule.execute.native.runtime.machine import Machine
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.machine_code.target import Target, host_target

@@ -22,7 +22,8 @@ from chainrule import float64, int64
 from chainrule.errors import IndexOutOfRangeError
 from chainrule.execute import reference
 from chainrule.execute.native.artifact import artifact_of
-from chainrule.execute.native.runtime.machine import Machine, given_nodes
+from chainrule.execute.native.runtime.launch import given_nodes
+from chainrule.execute.native.runtime.machine import Machine
 from chainrule.graph.node import Node
 from chainrule.machine_code.target import host_target
 from chainrule.plan.budget import within

@@ -6,6 +6,8 @@ plan has for them: nothing is allocated.
 
 from __future__ import annotations
 
+import ctypes
+import time
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -14,13 +16,16 @@ import numpy as np
 
 from chainrule.execute.native.program import NativeProgram
 from chainrule.execute.native.runtime.arrays import is_plain, pointer_of
-from chainrule.execute.native.runtime.machine import Settings
+from chainrule.execute.native.runtime.machine import Context, Settings
+from chainrule.execute.native.runtime.repeated import Copy, Move, Repeated
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.plan.roles import WORTH_COMPILING
 from chainrule.schedule.records import ALIGNMENT, aligned
 
 NOTHING = bytearray(ALIGNMENT)  # for arrays of no elements
+SOON = 0.02  # seconds after which Python is back for a moment, to see Ctrl-C
+SHORT = 32  # bytes that NumPy copies as quickly one by one
 
 
 class Iterations:
@@ -56,6 +61,147 @@ class Iterations:
         for array, place in self.copied:
             array[...] = inputs[place]
         return self.outputs
+
+    def scan(
+        self,
+        fixed: Sequence[np.ndarray],
+        states: Sequence[np.ndarray],
+        slices: Sequence[np.ndarray],
+        stacks: Sequence[np.ndarray],
+        length: int,
+        reverse: bool,
+    ) -> bool:
+        """All `length` iterations by machine code, on `states`; rows go to `stacks`.
+
+        False where Python has to come between them: the body is no one function, or an array does
+        not lie as its code reads it.
+        """
+        machine, function = self.launcher.machine, self.launcher.machine.function
+        if function is None or not length:
+            return False
+        rows = [one[-1 if reverse else 0, ...] for one in slices]
+        runs = [_runs(one) for one in rows]
+        plain = all(map(is_plain, [*fixed, *states, *stacks]))
+        if None in runs or not plain:
+            return False
+        loop = _Calls(self.context)
+        for array, slot in zip([*fixed, *states], self.slots, strict=False):
+            loop.at(slot, array)
+        held = []
+        for whole, row, run, slot in zip(
+            slices, rows, runs, self.slots[len(fixed) + len(states) :], strict=True
+        ):
+            step = -whole.strides[0] if reverse else whole.strides[0]
+            if run is None or is_plain(row):
+                loop.at(slot, row, step)
+                continue
+            held.append(np.empty(row.shape, row.dtype))  # in C order, one after another
+            loop.at(slot, held[-1])
+            times, by, nbytes = run
+            loop.before.append((loop.cell(row, step), loop.slot(slot), nbytes, times, by, nbytes))
+        self._put_results(loop, states, stacks, reverse)
+        done, some = 0, 1
+        repeated = loop.repeated(function)
+        while done < length:
+            some = min(some, length - done)
+            begun = time.perf_counter()
+            ended = machine.repeat(self.context, repeated, some)
+            done += ended
+            if ended < some:
+                at = length - 1 - done if reverse else done
+                inputs = [*fixed, *states, *(one[at, ...] for one in slices)]
+                self.program.raise_failure(dict(zip(self.given, inputs, strict=True)))
+            if time.perf_counter() - begun < SOON:
+                some *= 2
+        return True
+
+    def _put_results(
+        self,
+        loop: _Calls,
+        states: Sequence[np.ndarray],
+        stacks: Sequence[np.ndarray],
+        reverse: bool,
+    ) -> None:
+        """Each result goes where it belongs: rows are written where they stay, states copied."""
+        results, slots = self.launcher.result_slots, self.launcher.slots
+        outputs = [node for _, node in self.program.graph.outputs]
+        cells: dict[Node, int] = {}  # where the pointer to a result is
+        for node, stack in zip(outputs[len(states) :], stacks, strict=True):
+            step = -stack.strides[0] if reverse else stack.strides[0]
+            row = stack[-1 if reverse else 0, ...]
+            if node in results and node not in cells:
+                loop.at(results[node], row, step)
+                cells[node] = loop.slot(results[node])
+            else:
+                from_ = cells.get(node) or loop.slot(slots[node])
+                loop.copied(from_, loop.cell(row, step), row.nbytes)
+        for node in outputs[: len(states)]:
+            if node in results:
+                cells.setdefault(node, loop.slot(results[node]))
+            elif node not in cells:  # given, and perhaps a state that changes before it is read
+                cells[node] = loop.cell(self.made[node])
+                loop.copied(loop.slot(slots[node]), cells[node], self.made[node].nbytes)
+        for node, state in zip(outputs[: len(states)], states, strict=True):
+            loop.copied(cells[node], loop.cell(state), state.nbytes)
+
+
+class _Calls:
+    """What machine code does between calls: copies, and pointers that move on.
+
+    A cell is where a pointer is: a slot of the context, or one of its own.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.before: list[Copy] = []
+        self.after: list[Copy] = []
+        self.moves: list[Move] = []
+        self.own: list[ctypes.c_void_p] = []
+
+    def slot(self, number: int) -> int:
+        """The cell of a slot of the context."""
+        return self.context.address + number * ctypes.sizeof(ctypes.c_void_p)
+
+    def at(self, number: int, array: np.ndarray, step: int = 0) -> None:
+        """Lets a slot point at an array, and then at what lies a step further."""
+        self.context.slots[number] = pointer_of(array)
+        if step:
+            self.moves.append((self.slot(number), step))
+
+    def cell(self, array: np.ndarray, step: int = 0) -> int:
+        """A cell that points at an array, and then at what lies a step further."""
+        self.own.append(ctypes.c_void_p(pointer_of(array)))
+        found = ctypes.addressof(self.own[-1])
+        if step:
+            self.moves.append((found, step))
+        return found
+
+    def copied(self, source: int, into: int, nbytes: int) -> None:
+        """Copies after each call, from where one cell points to where another one does."""
+        if nbytes:
+            self.after.append((source, into, nbytes, 1, 0, 0))
+
+    def repeated(self, function: int) -> Repeated:
+        """The calls of a function."""
+        return Repeated(function, self.context.address, self.before, self.after, self.moves)
+
+
+def _runs(array: np.ndarray) -> tuple[int, int, int] | None:
+    """How an array lies in memory: so many runs, so many bytes apart, of so many bytes each, in
+    order.  None where that cannot be said of it, or a run is short."""
+    nbytes, times, by = array.itemsize, 1, 0
+    for length, step in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if length == 1:
+            continue
+        if times == 1 and step == nbytes:
+            nbytes *= length
+        elif times == 1 and step > 0:
+            times, by = length, step
+        elif step == times * by:
+            times *= length
+        else:
+            return None
+    return None if times > 1 and nbytes < SHORT else (times, by, nbytes)
 
 
 class Room:

@@ -13,12 +13,12 @@ from chainrule.execute.native.runtime.machine import (
     Context,
     Machine,
     Settings,
-    given_nodes,
     machine_for,
 )
 from chainrule.execute.native.runtime.recycled import kind_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.plan.roles import Role, roles_of
 from chainrule.primitives.sources import constant
 
 
@@ -113,6 +113,12 @@ class Launcher:
         finally:
             self.machine.give_back(context)
         return made if done else None
+
+
+def given_nodes(graph: Graph) -> list[Node]:
+    """The nodes whose arrays come from outside, in the order of their arenas."""
+    roles = roles_of(graph)
+    return [node for node in graph.nodes if roles[node] is Role.GIVEN]
 
 
 def given_value(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from threading import get_ident
 from typing import Any, NamedTuple
@@ -45,7 +45,6 @@ from chainrule.machine_code.target import (
 from chainrule.plan.loops.nest import FAILED_NBYTES
 from chainrule.plan.pieces import piece_of
 from chainrule.plan.planner import Plan
-from chainrule.plan.roles import Role, roles_of
 from chainrule.schedule.records import ALIGNMENT
 
 ENTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
@@ -168,9 +167,8 @@ class Machine:
 
     def call(self, graph: Graph, context: Context) -> bool:
         """Run all parts; False if an index was out of range (nothing given is changed then)."""
-        if context.process is not _process:  # after a fork: threads are started anew
-            pool(self.artifact.threads)
-            context.process = _process
+        if context.process is not _process:
+            _start_threads(self.artifact, context)
         done = False
         try:
             if self.blas is not None:
@@ -191,6 +189,27 @@ class Machine:
             if self.blas is not None:
                 multiplying.discard(get_ident())
         return True
+
+    @property
+    def function(self) -> int | None:
+        """The address of the one function that a call is; None where Python takes part in it."""
+        return None if self.enters[0][1].then else _address(self.enters[0][0])
+
+    def repeat(self, context: Context, calls: Callable[[int], int], count: int) -> int:
+        """Call its one function `count` times, by machine code; how many calls ended well."""
+        if context.process is not _process:
+            _start_threads(self.artifact, context)
+        done = 0
+        try:
+            if self.blas is not None:
+                _begin_to_multiply()
+            done = calls(count)
+        finally:
+            if done < count:
+                context.failed[:] = 0
+            if self.blas is not None:
+                multiplying.discard(get_ident())
+        return done
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
         """A node that has no kernel, by its reference evaluation."""
@@ -247,6 +266,12 @@ class Machine:
 def _memory(address: int, nbytes: int) -> Any:
     """So many bytes as a buffer."""
     return (ctypes.c_char * nbytes).from_address(address)
+
+
+def _start_threads(artifact: Artifact, context: Context) -> None:
+    """Anew, after a fork."""
+    pool(artifact.threads)
+    context.process = _process
 
 
 def _begin_to_multiply() -> None:
@@ -373,9 +398,3 @@ def _stored(key: str, settings: Settings) -> Machine | None:
 @lru_cache(maxsize=1)
 def _default_threads() -> int:
     return thread_count()
-
-
-def given_nodes(graph: Graph) -> list[Node]:
-    """The nodes whose arrays come from outside, in the order of their arenas."""
-    roles = roles_of(graph)
-    return [node for node in graph.nodes if roles[node] is Role.GIVEN]
