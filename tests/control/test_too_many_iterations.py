@@ -47,7 +47,8 @@ def test_a_hessian_and_a_graph_say_it_too() -> None:
 
 
 def test_what_could_be_counted_is_refused_when_it_would_run() -> None:
-    with pytest.raises(MemoryLimitError, match=r"needs 562,949,953,\d{3},\d{3} bytes"):
+    """The states are kept, and their sines."""
+    with pytest.raises(MemoryLimitError, match=r"needs 1,125,899,906,\d{3},\d{3} bytes"):
         cr.grad(long(2**45))(X)
 
 

@@ -38,9 +38,11 @@ def test_the_gradient_of_a_loop_takes_more_than_the_loop() -> None:
         J = np.sum(scanned(x, h, w))
         return J
 
-    phases = cr.backward(cr.trace(objective), wrt="w").cost(t=6).phases
-    assert phases["backward"].flops > 1.5 * phases["forward"].flops
-    assert phases["backward"].nbytes > 2 * phases["forward"].nbytes
+    forward = cr.trace(objective)
+    alone, phases = forward.cost(t=6), cr.backward(forward, wrt="w").cost(t=6).phases
+    assert phases["forward"].flops == alone.flops  # what the way back needs of it is kept
+    assert 0.5 * alone.flops < phases["backward"].flops < alone.flops
+    assert phases["backward"].nbytes > phases["forward"].nbytes > alone.nbytes
 
 
 def test_iterations_that_are_done_once_are_counted_once() -> None:

@@ -80,7 +80,7 @@ PROGRAMS: list[tuple[Any, dict[str, str]]] = [
         recurrent,
         {
             "hs": BACK.format("cell", "dJ/dW"),  # each step reads the state it began with
-            "x": BACK.format("cell", "dJ/dW"),
+            "x": FORTH.format("cell", "hs"),  # what became of it is kept
             "h0": BACK.format("cell", "dJ/dW"),  # copied in front of hs
             "dJ/dhs": BACK.format("cell", "dJ/dW"),
         },
@@ -94,13 +94,13 @@ PROGRAMS: list[tuple[Any, dict[str, str]]] = [
         },
     ),
     (counted, {"x": FORTH.format("turn", "J"), "W": BACK.format("turn", "dJ/dW")}),
-    (choosing, {"x": BACK.format("cell", "dJ/dW"), "W": BACK.format("cell", "dJ/dW")}),
+    (choosing, {"x": FORTH.format("cell", "J"), "W": BACK.format("cell", "dJ/dW")}),
     (
         stacked,
         {
             "hs": BACK.format("low", "dJ/dW"),
             "ss": BACK.format("high", "dJ/dhs"),
-            "x": BACK.format("low", "dJ/dW"),
+            "x": FORTH.format("low", "hs"),
         },
     ),
     (bounded, {"W": BACK.format("newton", "dJ/dW"), "r": "J = sum(r)"}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
 from chainrule.graph.body import Body, bodies_of
@@ -19,13 +19,15 @@ def _shorter(graph: Graph) -> Iterable[Graph]:
     return shorter(graph)
 
 
-def _joined(graph: Graph) -> Graph:
+def _quicker(graph: Graph, sizes: Mapping[str, int]) -> Iterable[Graph]:
     from chainrule.control.joined import joined
+    from chainrule.control.kept import kept
 
-    return joined(graph)
+    once = joined(graph)
+    return kept(once, sizes), once
 
 
-SCAN = Library(turns=lambda out: out.param("length"), shorter=_shorter, joined=_joined)
+SCAN = Library(turns=lambda out: out.param("length"), shorter=_shorter, quicker=_quicker)
 COND = Library()
 WHILE = Library(turns=lambda out: None)
 

@@ -9,7 +9,7 @@ does.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,10 @@ from chainrule.control.segments import part_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.rebuild import resting_on
+from chainrule.primitives.arithmetic import add, multiply
 from chainrule.primitives.movement import slice_
+
+COMMUTATIVE = (add, multiply)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +79,13 @@ def _do_once(
     whole = next(one for one in (*finals.values(), *rows.values()))
     while whole.primitive is not scan:
         whole = whole.inputs[0]
-    whole = _from(whole, node)
+    whole = from_line_of(node, whole)
     types = [loop.carries[i].before.type for i in shown]
     types += [stacked_type(one.type, loop.length) for one in stacked]
     values = unpacked(whole, types)
     new[node] = whole
     if node.type != whole.type:
-        new[node] = _from(slice_(whole, start=(0,), step=(1,), shape=node.shape), node)
+        new[node] = from_line_of(node, slice_(whole, start=(0,), step=(1,), shape=node.shape))
     for match in found:
         there = [i for i in match.carries if i in shown]
         parts[match.other] = [
@@ -96,7 +99,7 @@ def _on(node: Node, inputs: tuple[Node, ...]) -> Node:
     return type(node)(node.primitive, inputs, node.params, node.type, node.origin)
 
 
-def _from(made: Node, node: Node) -> Node:
+def from_line_of(node: Node, made: Node) -> Node:
     """What was made, from the user's line of `node`."""
     return type(made)(made.primitive, made.inputs, made.params, made.type, node.origin)
 
@@ -115,7 +118,7 @@ def _matches(graph: Graph) -> dict[Node, list[Match]]:
     for nodes in alike.values():
         while len(nodes) > 1:
             first, *others = nodes
-            numbers = _Numbers()
+            numbers = Numbers()
             loop = loop_of(first, first.inputs)
             known = numbers.of(loop, range(len(loop.carries)))
             matches = [_match(loop, known, one, numbers) for one in others]
@@ -128,7 +131,7 @@ def _matches(graph: Graph) -> dict[Node, list[Match]]:
 
 
 @dataclass
-class _Numbers:
+class Numbers:
     """Numbers values in iterations: those that compute the same have the same."""
 
     table: dict[Any, int] = field(default_factory=dict)
@@ -139,18 +142,27 @@ class _Numbers:
         found |= {one.inner: self._number("row", one.outer) for one in loop.slices}
         for one, number in zip(loop.carries, carries, strict=True):
             found[one.before] = self._number("carry", number)
-        results = [*(one.after for one in loop.carries), *loop.stacked]
-        for node in between(loop.inner, results):
+        return self.inside(loop, found)
+
+    def inside(self, loop: Loop, given: Mapping[Node, int]) -> dict[Node, int]:
+        """The numbers in the iteration, where what is given to it has these."""
+        found = dict(given)
+        for node in between(loop.inner, [*(one.after for one in loop.carries), *loop.stacked]):
             if node not in found:
-                operands = tuple([found[one] for one in node.inputs])
-                found[node] = self._number(node.primitive, operands, node.params, node.type)
+                found[node] = self.number(node, [found[one] for one in node.inputs])
         return found
+
+    def number(self, node: Node, operands: Sequence[int]) -> int:
+        """That of what the node computes of operands that have these numbers."""
+        if node.primitive in COMMUTATIVE:
+            operands = sorted(operands)
+        return self._number(node.primitive, tuple(operands), node.params, node.type)
 
     def _number(self, *key: Any) -> int:
         return self.table.setdefault(key, len(self.table))
 
 
-def _match(loop: Loop, known: Mapping[Node, int], other: Node, numbers: _Numbers) -> Match | None:
+def _match(loop: Loop, known: Mapping[Node, int], other: Node, numbers: Numbers) -> Match | None:
     """Whether the loop does all that the other one does, too."""
     there = loop_of(other, other.inputs)
     places = {(one.name, one.initial): i for i, one in enumerate(loop.carries)}

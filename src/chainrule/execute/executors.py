@@ -119,15 +119,15 @@ def in_memory(
     graph: Graph,
     wanted: Callable[[Graph], tuple[Sequence[Node], Mapping[Node, Node]]],
 ) -> Graph:
-    """The concrete graph in which loops do nothing twice, and keep as many states as the executor's
-    budget, if it has one, has room for.
+    """The concrete graph in which loops compute nothing twice, as far as the executor's budget, if
+    it has one, has room for what they keep.
 
     `wanted` gives the results of such a graph, and its overwrites, as `prepare` takes them.
     """
-    from chainrule.execute.forms import joined_form, shorter_form  # which call `prepare`
+    from chainrule.execute.forms import quick_forms, shorter_form  # which call `prepare`
 
-    joined = joined_form(graph)
-    return joined if memory_of(executor) is None else shorter_form(executor, graph, joined, wanted)
+    forms = quick_forms(graph, {})
+    return forms[0] if memory_of(executor) is None else shorter_form(executor, forms, wanted)
 
 
 def _searching(name: str, placement_seconds: float) -> str:

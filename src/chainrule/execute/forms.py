@@ -1,4 +1,4 @@
-"""Other forms of a graph for a run: loops that do nothing twice, or that keep fewer states."""
+"""Other forms of a graph for a run: loops that compute nothing twice, or that keep fewer states."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import inf
 
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute.executors import prepare
+from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.primitive import Library
@@ -14,42 +15,48 @@ from chainrule.primitives.primitive import Library
 Wanted = tuple[Sequence[Node], Mapping[Node, Node]]
 
 
-def joined_form(graph: Graph) -> Graph:
-    """The graph in which what several loops do is done once."""
-    for join in dict.fromkeys(one.joined for one in _libraries(graph) if one.joined is not None):
-        graph = join(graph)
-    return graph
+def quick_forms(graph: Graph, sizes: Mapping[str, int]) -> list[Graph]:
+    """The forms in which loops compute nothing twice, the quickest first, and then the graph.
+
+    `sizes` are those of names by which what is kept is chosen, where the graph has such.
+    """
+    quicker = {one.quicker: None for one in _libraries(graph) if one.quicker is not None}
+    found = [form for forms in quicker for form in forms(graph, sizes)]
+    return list(dict.fromkeys([*found, graph]))
 
 
-def shorter_form(
-    executor: str, graph: Graph, joined: Graph, wanted: Callable[[Graph], Wanted]
-) -> Graph:
-    """That form of the concrete graph which takes the least time within the budget of the executor:
-    `joined`, the graph itself, or one whose loops keep fewer states; where none is within it, the
+def shorter_form(executor: str, forms: Sequence[Graph], wanted: Callable[[Graph], Wanted]) -> Graph:
+    """That form of the last one, a concrete graph, which takes the least time within the budget of
+    the executor: one of these, or one whose loops keep fewer states; where none is within it, the
     one that needs the least.
 
     See `in_memory`.
     """
-    forms = list(dict.fromkeys([joined, graph, *_shorter(graph)]))
+    forms = list(dict.fromkeys([*forms, *_shorter(forms[-1])]))
     if len(forms) == 1:
-        return graph
+        return forms[0]
     return min(forms, key=lambda form: _rank(executor, form, wanted))
 
 
-def form_like(graph: Graph, concrete: Graph) -> Graph:
-    """That form of a graph of named sizes of which `concrete` is the one at some sizes.
+def form_like(graph: Graph, concrete: Graph, sizes: Mapping[str, int]) -> Graph:
+    """That form of a graph of named sizes of which `concrete` is the one at these sizes.
 
     InputError where, within a budget, loops of `concrete` keep fewer states.
     """
-    wanted = [one.primitive for one in concrete.nodes]
-    for form in (graph, joined_form(graph)):
-        if [one.primitive for one in form.nodes] == wanted:
+    wanted = [_shape(one) for one in concrete.nodes]
+    for form in quick_forms(graph, sizes):
+        if [_shape(one) for one in form.nodes] == wanted:
             return form
     raise InputError(
         f"within its budget, loops of {graph.name} keep as many states as fit at these sizes, so "
         "its bytes are no formulas of sizes",
         hint="the formulas of a report without memory=",
     )
+
+
+def _shape(node: Node) -> tuple[object, ...]:
+    """What forms differ in: the primitive, and what a loop stacks."""
+    return node.primitive, len(node.inputs), [len(one.graph.outputs) for one in bodies_of(node)]
 
 
 def _libraries(graph: Graph) -> list[Library]:

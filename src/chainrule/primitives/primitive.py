@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +171,8 @@ class Library:
     `keeps`: it may be a user's function, which may keep the arrays that it gets.  `turns`, of a
     loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
     `shorter`, of a loop, gives graphs of the same values and bits, in which fewer and fewer states
-    of such loops are kept; `joined` that in which what several of them do is done once.
+    of such loops are kept; `quicker`, at sizes, those in which nothing is computed twice, the
+    quickest first.
     """
 
     lapack: bool = False
@@ -182,7 +183,7 @@ class Library:
     keeps: bool = False
     turns: Callable[[Node], int | None] | None = None
     shorter: Callable[[Graph], Iterable[Graph]] | None = None
-    joined: Callable[[Graph], Graph] | None = None
+    quicker: Callable[[Graph, Mapping[str, int]], Iterable[Graph]] | None = None
 
 
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from chainrule.errors import SizeError
-from chainrule.execute.forms import joined_form
+from chainrule.execute.forms import quick_forms
 from chainrule.explain.cost import table
 from chainrule.explain.cost.counts import Phase, carried, is_view, moved_nbytes, phase_of
 from chainrule.explain.cost.schema import data
@@ -175,7 +175,7 @@ def _sum(parts: Iterable[Count]) -> Count:
 def cost_of_graph(graph: Graph, given: Mapping[str, int]) -> Cost:
     """The cost of a graph, of the form in which it runs; see `Graph.cost`."""
     check_sizes(graph, given)
-    bound = joined_form(graph.bound(given) if given else graph)
+    bound = quick_forms(graph.bound(given) if given else graph, given)[0]
     values = carried(bound)
     names = _shown_names(bound)
     nodes = tuple(

@@ -115,11 +115,11 @@ class MemoryReport(NotPickled, ShownByText):
         if self.training is not None:
             training = formulas_of(
                 self.training,
-                named_nodes(form_like(self.graph, self.concrete), self.concrete),
+                named_nodes(form_like(self.graph, self.concrete, reference), self.concrete),
                 reference,
             )
         concrete = self.prediction.graph
-        named = named_nodes(form_like(self.predicting, concrete), concrete)
+        named = named_nodes(form_like(self.predicting, concrete, reference), concrete)
         prediction = formulas_of(self.prediction, named, reference)
         return MemoryFormulas(self.graph.name, reference, training, prediction)
 

@@ -1,0 +1,355 @@
+"""Keeps of each iteration of a loop what another loop would compute again from its states.
+
+The backward pass of a loop reads the states that the iterations began with, and computes from them
+what its derivatives need: the products of a cell, its functions.  Where these are stacked beside
+the states, nothing dear is computed twice; what costs little is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chainrule.control.bodies import between, body_of, reached
+from chainrule.control.joined import Numbers, from_line_of
+from chainrule.control.least_cut import least_cut
+from chainrule.control.loops import Given, Loop
+from chainrule.control.packing import stacked_type, unpacked
+from chainrule.control.scan_node import scan
+from chainrule.control.scan_rules import loop_of, shown_carries
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+from chainrule.graph.rebuild import resting_on
+from chainrule.graph.sizes.size_values import evaluate
+from chainrule.plan.loops.sweeps import CHEAP, expression_cost
+from chainrule.primitives.movement import concatenate, reshape, slice_
+from chainrule.primitives.primitive import MOVING, Gather, Generate, Library, Map
+
+TYPICAL = 64  # a size that is not known
+
+
+@dataclass(eq=False)
+class _Source:
+    """A loop whose rows others read, with the numbers of the values of an iteration, and by these
+    the values; `extra` is what it stacks for others beside its own."""
+
+    node: Node
+    loop: Loop
+    numbers: Numbers
+    known: dict[Node, int]
+    of_number: dict[int, Node]
+    extra: list[Node] = field(default_factory=list)
+
+    def place(self, number: int) -> int | None:
+        """Which of the loop's rows has the value of that number, if one has."""
+        node = self.of_number.get(number)
+        stacked = (*self.loop.stacked, *self.extra)
+        return stacked.index(node) if node in stacked else None
+
+
+@dataclass(eq=False)
+class _Reader:
+    """A loop that reads rows of `source` in place of its own values: which row for each."""
+
+    source: Node
+    rows: dict[Node, int]
+
+
+def kept(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+    """The graph in which loops keep it; values have the same bits.
+
+    Of what can be kept, that is chosen which has the fewest elements, at `sizes`.
+    """
+    known = {name: sizes.get(name, TYPICAL) for name in graph.sizes}
+    sources, readers = _found(graph, known)
+    if not readers:
+        return graph
+    new: dict[Node, Node] = {}
+    rows: dict[Node, list[Any]] = {}
+    for node in graph.nodes:
+        inputs = tuple([new[parent] for parent in node.inputs])
+        source, reader = sources.get(node), readers.get(node)
+        if reader is not None or (source is not None and source.extra):
+            extra = source.extra if source is not None else []
+            read = {}
+            if reader is not None:
+                read = {one: rows[reader.source][i] for one, i in reader.rows.items()}
+            whole = _with(node, inputs, read, extra)
+            new[node], rows[node] = whole, _rows_of(whole)
+            if node.type != whole.type:
+                new[node] = from_line_of(
+                    node, slice_(whole, start=(0,), step=(1,), shape=node.shape)
+                )
+        elif inputs == node.inputs:
+            new[node] = node
+        else:
+            new[node] = type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+        if source is not None and node not in rows:
+            rows[node] = _rows_of(new[node])
+    return resting_on(graph, new)
+
+
+def _rows_of(whole: Node) -> list[Any]:
+    """What a scan stacks."""
+    loop = loop_of(whole, whole.inputs)
+    shown = [loop.carries[i].before.type for i in shown_carries(whole, loop)]
+    types = [stacked_type(one.type, loop.length) for one in loop.stacked]
+    return unpacked(whole, [*shown, *types])[len(shown) :]
+
+
+def _with(
+    node: Node, inputs: tuple[Node, ...], read: Mapping[Node, Node], extra: Sequence[Node]
+) -> Node:
+    """The scan on these inputs that reads rows in place of values, and stacks more."""
+    loop = loop_of(node, inputs)
+    slices = [*loop.slices, *(Given("kept", rows, inner) for inner, rows in read.items())]
+    stacked = [*loop.stacked, *extra]
+    results = [*(one.after for one in loop.carries), *stacked]
+    inside = set(between([*loop.inner, *read], results))
+    constants = [one for one in loop.constants if one.inner in inside]
+    slices = [one for one in slices if one.inner in inside]
+    body = body_of(
+        loop.name,
+        [
+            *((one.name, one.inner) for one in constants),
+            *((one.name, one.before) for one in loop.carries),
+            *((one.name, one.inner) for one in slices),
+        ],
+        [
+            *((f"{one.name}_next", one.after) for one in loop.carries),
+            *((f"y_{i}" if i else "y", one) for i, one in enumerate(stacked)),
+        ],
+        loop.names,
+    )
+    operands = [
+        *(one.outer for one in constants),
+        *(one.initial for one in loop.carries),
+        *(one.outer for one in slices),
+    ]
+    whole = scan(
+        *operands,
+        body=body,
+        carries=len(loop.carries),
+        constants=len(constants),
+        dtype=node.dtype,
+        length=loop.length,
+        reverse=loop.reverse,
+    )
+    return from_line_of(node, whole)
+
+
+# What is kept ------------------------------------------------------------------------------------
+
+
+def _found(
+    graph: Graph, sizes: Mapping[str, int]
+) -> tuple[dict[Node, _Source], dict[Node, _Reader]]:
+    """The loops that keep something for others, and those that read it."""
+    sources: dict[Node, _Source] = {}
+    readers: dict[Node, _Reader] = {}
+    for node in graph.nodes:
+        if node.primitive is not scan:
+            continue
+        loop = loop_of(node, node.inputs)
+        seen: dict[Node, dict[Node, Node]] = defaultdict(dict)
+        for one in loop.slices:
+            origin = _origin(one.outer)
+            if origin is not None and origin[0].param("length") == loop.length:
+                seen[origin[0]][one.inner] = origin[1]
+        if not seen:
+            continue
+        for one in seen:
+            if one not in sources:
+                sources[one] = _source(one)
+        there = max(seen, key=lambda one: len(_early(loop, sources[one].loop, seen[one])[1]))
+        rows = _kept_for(loop, sources[there], seen[there], sizes)
+        if rows:
+            readers[node] = _Reader(there, rows)
+    return sources, readers
+
+
+def _source(node: Node) -> _Source:
+    loop = loop_of(node, node.inputs)
+    numbers = Numbers()
+    known = numbers.of(loop, range(len(loop.carries)))
+    return _Source(node, loop, numbers, known, {known[one]: one for one in reversed([*known])})
+
+
+def _origin(rows: Node) -> tuple[Node, Node] | None:
+    """The scan that stacks these rows, and the value of its iteration that they are; also where
+    the rows are the initial value of a carry and then what it became."""
+    found = _stacked(rows)
+    if found is not None or rows.primitive is not concatenate or len(rows.inputs) != 2:
+        return found
+    for others, first in (rows.inputs, rows.inputs[::-1]):
+        found = _stacked(others.inputs[0]) if others.primitive is slice_ else None
+        if found is None:
+            continue
+        whole, value = found
+        loop = loop_of(whole, whole.inputs)
+        for one in loop.carries:
+            begins = _unshaped(first) is _unshaped(one.initial) and one.after is value
+            if begins and _is_shifted(rows, others, loop):
+                return whole, one.before
+    return None
+
+
+def _is_shifted(rows: Node, others: Node, loop: Loop) -> bool:
+    """Whether rows are one, and then all but the last of a loop's (of a reversed loop's, all but
+    the first, and then one)."""
+    start = (int(loop.reverse), *(0,) * (others.ndim - 1))
+    return (
+        rows.param("axis") == 0
+        and (rows.inputs[0] is others) is loop.reverse
+        and others.param("start") == start
+        and set(others.param("step")) == {1}
+        and others.shape[1:] == others.inputs[0].shape[1:]
+        and rows.shape == others.inputs[0].shape
+    )
+
+
+def _unshaped(node: Node) -> Node:
+    """What a node has the elements of, in the same order."""
+    while node.primitive is reshape:
+        node = node.inputs[0]
+    return node
+
+
+def _stacked(rows: Node) -> tuple[Node, Node] | None:
+    """The scan of whose result such a view is a part, and the value that it stacks there."""
+    views = [rows]
+    while views[-1].primitive in (reshape, slice_):
+        views.append(views[-1].inputs[0])
+    whole = views.pop()
+    if whole.primitive is not scan or any(one.param("step") != (1,) for one in _slices(views)):
+        return None
+    loop = loop_of(whole, whole.inputs)
+    start: Any = sum((one.param("start")[0] for one in _slices(views)), 0)
+    place = sum((loop.carries[i].before.type.size for i in shown_carries(whole, loop)), 0)
+    for value in loop.stacked:
+        type_ = stacked_type(value.type, loop.length)
+        if place == start and type_.shape == rows.shape:
+            return whole, value
+        place = place + type_.size
+    return None
+
+
+def _slices(views: Sequence[Node]) -> list[Node]:
+    return [one for one in views if one.primitive is slice_]
+
+
+def _early(
+    loop: Loop, source: Loop, seen: Mapping[Node, Node]
+) -> tuple[dict[Node, Node], list[Node]]:
+    """What a loop is given that its source has, too, as it is called there; and what it computes
+    of that alone.  `seen` are the source's values that it reads."""
+    inside = {one.outer: one.inner for one in source.constants}
+    rows = {one.outer: one.inner for one in source.slices}
+    there = {one.inner: inside[one.outer] for one in loop.constants if one.outer in inside}
+    there |= {one.inner: rows[one.outer] for one in loop.slices if one.outer in rows}
+    there |= seen
+    nodes = between(loop.inner, _results(loop))
+    late = reached(nodes, [one for one in loop.inner if one not in there])
+    return there, [node for node in nodes if node not in late and node not in there]
+
+
+def _results(loop: Loop) -> list[Node]:
+    return [*(one.after for one in loop.carries), *loop.stacked]
+
+
+def _kept_for(
+    loop: Loop, source: _Source, seen: Mapping[Node, Node], sizes: Mapping[str, int]
+) -> dict[Node, int]:
+    """The rows that a loop reads in place of values that it computes, put among those of their
+    source where they are not there yet; `seen` are the source's values that it reads already."""
+    there, early = _early(loop, source.loop, seen)
+    results = _results(loop)
+    copies = _Copies(source, dict(there))
+    places = {node: source.place(copies.number(node)) for node in early}
+    found = {node: place for node, place in places.items() if place is not None}
+    others = set(between(loop.inner, results)) - {*early}
+    read = {parent for node in others for parent in node.inputs if node not in there}
+    read |= set(results)
+    for node in _least(early, found, read, copies, sizes):
+        copy = copies.of(node)
+        source.extra.append(copy)
+        found[node] = len(source.loop.stacked) + len(source.extra) - 1
+    needed = set(between([*loop.inner, *found], results))
+    return {node: place for node, place in found.items() if node in needed}
+
+
+def _least(
+    early: Sequence[Node],
+    there: Container[Node],
+    read: Collection[Node],
+    copies: _Copies,
+    sizes: Mapping[str, int],
+) -> list[Node]:
+    """The values of the fewest elements in all from which those in `read` are computed at little
+    cost; some are `there`.  Of those that are alike, what the source computes anyway."""
+    weights, edges, dear = {}, [], []
+    computed = {node: None for node in early if node not in there}
+    for node in computed:
+        if copies.may_keep(node):
+            size = max(int(evaluate(node.type.size, sizes)), 1)
+            weights[node] = 2 * size + (not copies.is_there(node))
+        if node in weights and copies.is_there(node) and not _is_cheap(node):
+            dear.append(node)
+        else:
+            edges += [(one, node) for one in node.inputs if one in computed]
+    return least_cut(weights, edges, dear, [node for node in computed if node in read])
+
+
+def _is_cheap(node: Node) -> bool:
+    """Whether it is as well computed again as read from memory."""
+    kernel = node.primitive.kernel
+    if isinstance(kernel, Map):
+        return expression_cost(node) <= CHEAP
+    return isinstance(kernel, (*MOVING, Generate)) or kernel == Gather()
+
+
+class _Copies:
+    """The values of a source's iteration that those of another loop are: its own, or copies.
+
+    `there` has what is given to the other loop as it is called in the source.
+    """
+
+    def __init__(self, source: _Source, there: dict[Node, Node]) -> None:
+        self._source = source
+        self._there = there
+        self._numbers = {one: source.known[copy] for one, copy in there.items()}
+
+    def number(self, node: Node) -> int:
+        """The number, in the source, of what a node computes; its operands were asked before."""
+        if node not in self._numbers:
+            operands = [self._numbers[one] for one in node.inputs]
+            self._numbers[node] = self._source.numbers.number(node, operands)
+        return self._numbers[node]
+
+    def may_keep(self, node: Node) -> bool:
+        """Whether the source may stack it: its result has one dtype, and it does no loop for that
+        alone."""
+        if node.type.weak or node.dtype != self._source.node.dtype:
+            return False
+        kernel = node.primitive.kernel
+        is_loop = isinstance(kernel, Library) and bool(dict(node.params).get("body"))
+        return not is_loop or self.is_there(node)
+
+    def is_there(self, node: Node) -> bool:
+        """Whether the source computes the value in any case."""
+        return self.number(node) in self._source.of_number
+
+    def of(self, node: Node) -> Node:
+        """The value in the source that a node is."""
+        if node not in self._there:
+            number = self.number(node)
+            of_number = self._source.of_number
+            if number not in of_number:
+                operands = tuple([self.of(one) for one in node.inputs])
+                of_number[number] = type(node)(
+                    node.primitive, operands, node.params, node.type, node.origin
+                )
+            self._there[node] = of_number[number]
+        return self._there[node]
