@@ -25,7 +25,7 @@ class Measured:
 class _Executions:
     """The executions of each node, in order: of which of them each read is."""
 
-    def __init__(self, problem: Problem, sequence: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, sequence: Sequence[int] | Array) -> None:
         self.problem = problem
         self.nodes = np.array(sequence, np.int64)
         self.length = len(self.nodes)
