@@ -4,7 +4,7 @@ import { followingPage } from "./python.js";
 
 const PAUSE = 20; // milliseconds without a key until the program is run
 const LONG = 1000; // until the reader can stop it, and an edit does so
-const PATIENCE = 10_000; // until it is stopped; the first one loads what it needs, too
+const PATIENCE = 10_000; // until it is stopped; the first of the page loads what it needs, too
 const FIRST_PATIENCE = 90_000;
 const TITLES = { equations: "Equations", python: "NumPy source", text: "Text" };
 
@@ -83,11 +83,10 @@ export async function begin(place, root, { python, zoomed }) {
       const start = performance.now();
       const width = Math.max(360, find("graph").clientWidth - 20);
       await python.ready.catch(() => {});
-      const first = python.last === 0;
-      const patience = first ? FIRST_PATIENCE : PATIENCE;
+      const patience = answer ? PATIENCE : FIRST_PATIENCE;
       const guard = setTimeout(() => python.stop(), patience);
       const button = setTimeout(() => { find("stop").hidden = false; }, LONG);
-      asked = first ? Infinity : performance.now();
+      asked = performance.now() + (python.last ? 0 : patience / 2); // the first loads, too
       try {
         show(await python.call("explained", input.text, width));
         const spent = performance.now() - start;
