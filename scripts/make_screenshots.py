@@ -6,7 +6,6 @@ scripts/browsers.py installs what is needed.  Fonts are those of the machine, so
 """
 
 import contextlib
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "docs"))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "browser"))
-from browser_options import ARGUMENTS
+from browser_options import ARGUMENTS, find_chromium
 from pages import ROOT, run_page
 
 FOLDER = ROOT / "docs" / "screenshots"
@@ -33,7 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), sync_playwright() as p:
         for made_by in dict.fromkeys(one for _, one, *_ in SCREENSHOTS):
             run_page(ROOT / "docs" / made_by)
-        browser = p.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = p.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
         for name, _, file, colours, address in SCREENSHOTS:
             page = browser.new_page(viewport={"width": 1200, "height": 780}, color_scheme=colours)
             page.goto(Path(file).resolve().as_uri() + address)

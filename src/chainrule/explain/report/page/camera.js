@@ -7,7 +7,6 @@ const READABLE = 0.55;
 const COMFORTABLE = 0.72;
 const LEAST_FIRST = 0.5; // below that, the first view is of the beginning only
 const SEAM = 0.6; // of the height of the screen: where the forward pass ends in it
-const EDGE = 12; // left of the beginning
 const FLIGHT_MILLISECONDS = 220;
 
 /** @typedef {{x: number, y: number, scale: number}} View */
@@ -54,7 +53,7 @@ export function firstView(world, screen, seam) {
   const middle = centredOn(world, screen, scale);
   const [top, bottom] = [-world.y * scale, screen.height - (world.y + world.height) * scale];
   const atSeam = Math.min(Math.max(screen.height * SEAM - seam * scale, bottom), top);
-  return { x: EDGE - world.x * scale, y: bottom >= top ? middle.y : atSeam, scale };
+  return { x: -world.x * scale, y: bottom >= top ? middle.y : atSeam, scale };
 }
 
 /**

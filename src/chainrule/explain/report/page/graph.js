@@ -14,8 +14,7 @@ import { counted } from "./words.js";
 
 const ZOOM_STEP = 1.25;
 const SHEET = "(max-width: 899px)"; // where narrow.css makes the inspector a sheet
-const EMPTY_SIDE = 36; // of the margins of the layout, what a fit leaves out
-const EMPTY_END = 20;
+const AROUND = 12; // the boxes, when all of them are shown
 
 /**
  * @param {import("./chips.js").Page} page
@@ -92,20 +91,10 @@ export class GraphView {
     return { width: clientWidth || 900, height: clientHeight || 500 };
   }
 
-  /** All that is laid out. */
-  get world() {
-    const { width, height } = this.layout;
-    return {
-      x: EMPTY_SIDE,
-      y: EMPTY_END,
-      width: width - 2 * EMPTY_SIDE,
-      height: height - 2 * EMPTY_END,
-    };
-  }
-
   /** Lays out what is unfolded and draws it. */
   lay() {
     this.layout = layoutOf(this.page.data.drawing, this.page.store.state.open);
+    this.world = worldOf(this.layout);
     this.scene.take(this.layout);
     this.overview.draw();
     this.#seen();
@@ -277,6 +266,20 @@ export class GraphView {
     this.page.actions.toggle(scope);
     this.select(scope);
   }
+}
+
+/** The rectangle that all boxes are in, and a little more; of nothing that of the layout. */
+function worldOf({ boxes, width, height }) {
+  if (!boxes.size) return { x: 0, y: 0, width, height };
+  let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+  for (const box of boxes.values()) {
+    left = Math.min(left, box.x);
+    right = Math.max(right, box.x + box.width);
+    top = Math.min(top, box.y);
+    bottom = Math.max(bottom, box.y + box.height);
+  }
+  const [x, y] = [left - AROUND, top - AROUND];
+  return { x, y, width: right + AROUND - x, height: bottom + AROUND - y };
 }
 
 function description(data) {
