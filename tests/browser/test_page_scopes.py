@@ -72,6 +72,18 @@ def test_what_is_found_is_unfolded_and_marked(shared) -> None:
     assert page.locator("#outline-tree .selected").is_visible()
 
 
+def test_the_values_of_a_line_are_found_by_its_words_and_by_its_number(shared) -> None:
+    page = shared("mlp")
+    results = page.locator("#find-results")
+    page.locator("#find").fill("np.maximum")
+    (by_words,) = results.locator("[role=option]").all_inner_texts()
+    assert by_words.startswith("h") and "h = np.maximum(z, 0)" in by_words
+    number = by_words.split("line ")[1].split(":")[0]
+    page.locator("#find").fill(f"line {number}")
+    assert results.locator("[role=option]").all_inner_texts() == [by_words]
+    page.keyboard.press("Escape")
+
+
 def test_what_is_not_there_is_not_found(shared) -> None:
     page = shared("blocks")
     page.locator("#find").fill("nowhere")

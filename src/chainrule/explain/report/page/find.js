@@ -130,22 +130,25 @@ function lineOf(data, { source }) {
 
 /**
  * Values and scopes whose names have a text in them: the same name first, then those that begin
- * with it, then those with a part that begins with it; last the values in whose line it is:
- * functions and operators.
+ * with it, then those with a part that begins with it; last the values in whose line it is
+ * (functions and operators), and those of a line: `18`, `line 18`.
  * @param {import("./chips.js").Page} page
  * @param {string} text
  * @returns {{thing: number|string, name: string, told: string, kind: string, rank: number}[]}
  */
 export function searched(page, text) {
   const wanted = text.toLowerCase();
+  const number = Number(/^(?:line )?(\d+)$/.exec(wanted)?.[1] ?? 0);
   const found = [];
   page.model.values.forEach((value, id) => {
     const rank = Math.min(rankOf(value.name, wanted), rankOf(value.label, wanted) + 0.5);
-    const line = rank < Infinity || wanted.length < LEAST_OF_LINE ? null : lineOf(page.data, value);
+    const isLine = number > 0 && value.source?.line === number;
+    const isLong = wanted.length >= LEAST_OF_LINE;
+    const line = rank < Infinity || !(isLine || isLong) ? null : lineOf(page.data, value);
     if (rank < Infinity) {
       const told = `${kindText(value.kind)} ${typeText(value)}`;
       found.push({ thing: id, name: value.name, told, kind: value.kind, rank });
-    } else if (value.of === null && line?.toLowerCase().includes(wanted)) {
+    } else if (value.of === null && line && (isLine || line.toLowerCase().includes(wanted))) {
       const told = `line ${value.source.line}: ${line}`;
       found.push({ thing: id, name: value.name, told, kind: value.kind, rank: OF_LINE });
     }
