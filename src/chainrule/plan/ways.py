@@ -30,8 +30,8 @@ class Way:
 @lru_cache(maxsize=64)  # a report asks for those of the code, too
 def ways(tasks: Tasks, effort: int = EFFORT, highest: int | None = None) -> Sequence[Way]:
     """The ways that were found, the quickest first; they depend on no budget, so that more bytes
-    never cost more time.  The more `effort`, the longer they are searched for; none is, but for
-    less than the `highest` bytes."""
+    never cost more time.  The more `effort`, the longer they are searched for; those for more than
+    the `highest` bytes are not."""
     # Workspaces are no less than 0 there: all is so much larger.
     more = -min(0, *tasks.workspaces, 0)
     asked = problem(
