@@ -113,11 +113,13 @@ def test_loops_that_differ_stay() -> None:
         b, _ = cr.scan(lambda h, x: (np.tanh(x @ W - h @ V), None), h, xs)
         c, _ = cr.scan(lambda h, x: (np.tanh(x @ W + h @ V), None), h, xs, reverse=True)
         d, _ = cr.scan(lambda h, x: (np.tanh(x @ W + h @ V), None), h + 1, xs)
-        return np.sum(a + b + c + d)
+        e, _ = cr.scan(lambda h, x: (np.maximum(h, 0.0) * np.sum(x), None), h, xs)
+        f, _ = cr.scan(lambda h, x: (np.maximum(h, -0.0) * np.sum(x), None), h, xs)
+        return np.sum(a + b + c + d + e / f)
 
     graph = cr.trace(two, XS, H, W, V)
-    assert joined(graph) is graph and scans(graph) == 4
-    assert scans(joined(cr.trace(cr.grad(two, 3), XS, H, W, V))) == 8
+    assert joined(graph) is graph and scans(graph) == 6
+    assert scans(joined(cr.trace(cr.grad(two, 3), XS, H, W, V))) == 10
 
 
 @pytest.mark.parametrize("executor", ["reference", "native"])

@@ -24,6 +24,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.rebuild import resting_on
 from chainrule.primitives.arithmetic import add, multiply
 from chainrule.primitives.movement import slice_
+from chainrule.primitives.sources import full
 
 COMMUTATIVE = (add, multiply)
 
@@ -156,7 +157,9 @@ class Numbers:
         """That of what the node computes of operands that have these numbers."""
         if node.primitive in COMMUTATIVE:
             operands = sorted(operands)
-        return self._number(node.primitive, tuple(operands), node.params, node.type)
+        # 0.0 and -0.0 are equal and not the same: uniform constants compare by their text
+        params = repr(node.param("value")) if node.primitive is full else node.params
+        return self._number(node.primitive, tuple(operands), params, node.type)
 
     def _number(self, *key: Any) -> int:
         return self.table.setdefault(key, len(self.table))
