@@ -351,7 +351,7 @@ def _without_marker(node: Node, inputs: tuple[Node, ...], _: Origin) -> Node:
         return inputs[0]
     if inputs == node.inputs:
         return node
-    return type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+    return node.with_inputs(inputs)
 
 
 def output_node(building: Trace, leaf: Any, name: str) -> Node:

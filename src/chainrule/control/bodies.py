@@ -61,7 +61,7 @@ def body_of(
     for node in between(tuple(new), [node for _, node in outputs]):
         if node not in new:
             operands = tuple([new[parent] for parent in node.inputs])
-            new[node] = type(node)(node.primitive, operands, node.params, node.type, node.origin)
+            new[node] = node.with_inputs(operands)
     given = {item.node for item in made}
     for wish, node in names.items():
         if node in new and new[node] not in given:

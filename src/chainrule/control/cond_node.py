@@ -349,7 +349,7 @@ def inlined(inner: Sequence[Node], outer: Sequence[Node], results: Sequence[Node
     for node in between(inner, results):
         if node not in new:
             operands = tuple([new[parent] for parent in node.inputs])
-            new[node] = type(node)(node.primitive, operands, node.params, node.type, node.origin)
+            new[node] = node.with_inputs(operands)
     return [new[node] for node in results]
 
 

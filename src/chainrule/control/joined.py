@@ -59,7 +59,7 @@ def joined(graph: Graph) -> Graph:
         elif inputs == node.inputs:
             new[node] = node
         else:
-            new[node] = _on(node, inputs)
+            new[node] = node.with_inputs(inputs)
     return resting_on(graph, new)
 
 
@@ -71,7 +71,7 @@ def _do_once(
     parts: dict[Node, list[Any]],
 ) -> None:
     """Puts the loop that gives the values of all of them in their place."""
-    loop = loop_of(_on(node, inputs), inputs)
+    loop = loop_of(node.with_inputs(inputs), inputs)
     shown = shown_carries(node, loop)
     extra = list(dict.fromkeys(one for match in found for one in match.stacked))
     extra = [one for one in extra if one not in loop.stacked]
@@ -94,10 +94,6 @@ def _do_once(
             *(values[len(shown) + stacked.index(one)] for one in match.stacked),
         ]
         new[match.other] = packed(parts[match.other], node.dtype)
-
-
-def _on(node: Node, inputs: tuple[Node, ...]) -> Node:
-    return type(node)(node.primitive, inputs, node.params, node.type, node.origin)
 
 
 def from_line_of(node: Node, made: Node) -> Node:

@@ -85,7 +85,7 @@ def kept(graph: Graph, sizes: Mapping[str, int]) -> Graph:
         elif inputs == node.inputs:
             new[node] = node
         else:
-            new[node] = type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+            new[node] = node.with_inputs(inputs)
         if source is not None and node not in rows:
             rows[node] = _rows_of(new[node])
     return resting_on(graph, new)
@@ -348,8 +348,6 @@ class _Copies:
             of_number = self._source.of_number
             if number not in of_number:
                 operands = tuple([self.of(one) for one in node.inputs])
-                of_number[number] = type(node)(
-                    node.primitive, operands, node.params, node.type, node.origin
-                )
+                of_number[number] = node.with_inputs(operands)
             self._there[node] = of_number[number]
         return self._there[node]

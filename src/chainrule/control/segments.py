@@ -170,7 +170,7 @@ def in_segments(
         elif inputs == node.inputs:
             new[node] = node
         else:
-            new[node] = type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+            new[node] = node.with_inputs(inputs)
     return resting_on(graph, new), new
 
 

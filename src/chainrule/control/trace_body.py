@@ -192,7 +192,7 @@ def _cut(
         operands = tuple([taken(parent) for parent in node.inputs])
         new[node] = node
         if operands != node.inputs:
-            new[node] = type(node)(node.primitive, operands, node.params, node.type, node.origin)
+            new[node] = node.with_inputs(operands)
         inside |= {node, new[node]}
     for node in outputs:
         taken(node)

@@ -78,7 +78,7 @@ def _joined(nodes: list[Node], graph: Graph, inner: Sequence[Node]) -> dict[Node
     for node in graph.nodes:
         if node not in same:
             operands = tuple([same[parent] for parent in node.inputs])
-            same[node] = type(node)(node.primitive, operands, node.params, node.type, node.origin)
+            same[node] = node.with_inputs(operands)
             nodes.append(same[node])
     return same
 

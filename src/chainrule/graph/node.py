@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -69,6 +69,10 @@ class Node(Frozen):
             if key == name:
                 return value
         raise KeyError(name)
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Self:
+        """The same operation on other inputs of the same types, from the same line."""
+        return type(self)(self.primitive, inputs, self.params, self.type, self.origin)
 
     @property
     def shape(self) -> tuple:

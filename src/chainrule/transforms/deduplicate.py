@@ -62,7 +62,7 @@ def deduplicated(
         if found is None or (one in named and found in fixed and found not in named):
             found = node
             if operands is not node.inputs:
-                found = type(node)(node.primitive, operands, node.params, node.type, node.origin)
+                found = node.with_inputs(operands)
             seen[key] = found
         new[one] = found
     return new

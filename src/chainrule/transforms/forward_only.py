@@ -66,11 +66,7 @@ def _without_dropout(graph: Graph) -> Graph:
             continue
         inputs = tuple(new[one] for one in node.inputs)
         changed = inputs != node.inputs
-        new[node] = (
-            type(node)(node.primitive, inputs, node.params, node.type, node.origin)
-            if changed
-            else node
-        )
+        new[node] = node.with_inputs(inputs) if changed else node
     made = substituted(graph, new, tuple(dict.fromkeys(new.values())))
     left = prediction_graph(made, [name for name, _ in made.outputs])
     for node in inner_nodes(left):

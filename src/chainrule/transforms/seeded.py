@@ -154,7 +154,7 @@ def _second(
     for node in graph.nodes:
         if node in dependent and node not in new:
             parents = tuple(new[parent] for parent in node.inputs)
-            new[node] = type(node)(node.primitive, parents, node.params, node.type, node.origin)
+            new[node] = node.with_inputs(parents)
     outputs = tuple((f"out{i}", new[node]) for i, (_, node) in enumerate(wanted))
     second = Graph(
         name=f"{graph.name}_backward",

@@ -56,7 +56,7 @@ def _simplified(nodes: Iterable[Node], settled: set[Node]) -> dict[Node, Node]:
         for parent in inputs:
             if new[parent] is not parent:
                 inputs = tuple([new[parent] for parent in inputs])
-                node_now = type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+                node_now = node.with_inputs(inputs)
                 break
         else:
             node_now = node
@@ -94,4 +94,4 @@ def _settle_inputs(node: Node, settled: set[Node]) -> Node:
     )
     if inputs == node.inputs:
         return node
-    return type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+    return node.with_inputs(inputs)

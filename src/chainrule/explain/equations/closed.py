@@ -66,11 +66,7 @@ class Shared:
             key = node.primitive, inputs, node.params, node.type, _call_of(node, new)
             if key not in self._known:
                 same = inputs == node.inputs
-                self._known[key] = (
-                    node
-                    if same
-                    else type(node)(node.primitive, inputs, node.params, node.type, node.origin)
-                )
+                self._known[key] = node if same else node.with_inputs(inputs)
             new[node] = self._known[key]
         return list(dict.fromkeys(new.values()))
 
@@ -92,7 +88,7 @@ def _without_ones(made: list[Node]) -> Node:
         elif node.primitive is divide and _is_one(inputs[1]):
             new[node] = inputs[0]
         elif inputs != node.inputs:
-            new[node] = type(node)(node.primitive, inputs, node.params, node.type, node.origin)
+            new[node] = node.with_inputs(inputs)
     return new.get(made[-1], made[-1])
 
 
