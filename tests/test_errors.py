@@ -27,6 +27,7 @@ INSIDE = {
     "Interrupted",
     "NotAffineError",
     "NotComputedError",
+    "NotWritten",
     "ObjectError",
     "Stopped",
 }

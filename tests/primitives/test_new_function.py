@@ -135,7 +135,7 @@ def drawn(graph: Any, **options: Any) -> str:
 
 def test_drawing() -> None:
     circles = re.findall(r'\(\("(.*)"\)\):::operator', drawn(graph()))
-    assert circles == ["⊙", "arch", "fade(h − 2 z)", "Σ s ⊙ h"]
+    assert circles == ["⊙", "φ arch", "fade(h − 2 z)", "Σ s ⊙ h"]
     assert drawn(graph(), detail="primitives").count('"fade"') == 1
 
 
@@ -165,7 +165,7 @@ def test_no_other_file_knows_a_domain() -> None:
     [
         (lambda x, y: x ** (y + 1), "x^(y + 1)"),
         (lambda x, y: np.exp2(x + y), "2^(x + y)"),
-        (lambda x, y: np.exp2(x), "2ˣ"),
+        (lambda x, y: np.exp2(x), "φ 2ˣ"),
         (lambda x, y: np.hypot(x, 2 * y), "hypot(x, 2 y)"),
         (lambda x, y: np.log1p(x - y), "log(1 + x − y)"),
     ],
