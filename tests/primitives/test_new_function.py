@@ -136,7 +136,7 @@ def drawn(graph: Any, **options: Any) -> str:
 def test_drawing() -> None:
     circles = re.findall(r'\(\("(.*)"\)\):::operator', drawn(graph()))
     assert circles == ["⊙", "φ arch", "fade(h − 2 z)", "Σ s ⊙ h"]
-    assert drawn(graph(), detail="primitives").count('"fade"') == 1
+    assert drawn(graph(), detail="primitives").count('"φ fade"') == 1
 
 
 def test_cost() -> None:
