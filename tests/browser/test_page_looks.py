@@ -180,3 +180,23 @@ def test_nothing_moves_for_those_who_do_not_want_it(opened) -> None:
     assert after > before * 1.1
     page.wait_for_timeout(300)
     assert node.bounding_box()["width"] == after
+
+
+def test_in_a_small_window_the_whole_can_be_looked_at_and_fitted(opened) -> None:
+    page = opened("recurrent", width=390, height=844)
+    sheet, overview = page.locator("#inspector"), page.locator(".overview-button")
+    for button in (overview, page.locator(".title-button")):
+        assert not sheet.is_visible()
+        button.click()
+        calm(page)
+        assert "gradients of parameters" in sheet.inner_text().lower()
+        assert overview.get_attribute("aria-expanded") == "true"
+        page.locator("#inspector .close").click()
+        calm(page)
+    shown = page.locator(".percent").inner_text()
+    page.get_by_role("button", name="Zoom in").click()
+    page.locator(".narrow-fit").click()
+    calm(page)
+    assert page.locator(".percent").inner_text() == shown
+    page.locator(".narrow-tools select").select_option("norm")
+    assert page.locator("#colour").input_value() == "norm"

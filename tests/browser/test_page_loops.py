@@ -65,3 +65,23 @@ def test_the_circle_of_the_loop_says_the_same(shared) -> None:
     assert step, "no circle without a name"
     text = text_of(page, step)
     assert "loop (scan of cell)" in text.lower() and "computed at step" in text.lower()
+
+
+def test_a_loop_that_goes_back_begins_with_the_last_slice_and_no_number_is_broken(shared) -> None:
+    page = shared("recurrent")
+    assert "from the last to the first slice" in text_of(page, "gradient dJ/dW")
+    told = page.locator("#inspector .iterations output")
+    assert told.inner_text() == "t = 40 (slice 39), iteration 1 of 40"
+    page.locator("#inspector .iterations input").focus()
+    page.keyboard.press("ArrowRight")
+    assert told.inner_text() == "t = 39 (slice 38), iteration 2 of 40"
+    heights, wide = page.evaluate(
+        """() => {
+          const cells = [...document.querySelectorAll("#inspector .at-iteration tbody td")];
+          const side = document.querySelector("#inspector");
+          return [cells.map((one) => one.getBoundingClientRect().height),
+                  side.scrollWidth > side.clientWidth];
+        }"""
+    )
+    assert heights and max(heights) < 32, "a number takes several lines"
+    assert not wide

@@ -127,3 +127,17 @@ def test_a_function_is_found_by_the_lines_that_call_it(shared) -> None:
     found = page.locator("#find-results [role=option]")
     assert found.count() >= 1
     assert all("cr.scan(" in one and "line " in one for one in found.all_inner_texts())
+
+
+def test_a_step_is_found_by_its_number_before_all_else(shared) -> None:
+    page = shared("mlp")
+    found = page.locator("#find-results [role=option]")
+    for text in ("step 4", "#4", "4"):
+        page.locator("#find").fill(text)
+        assert found.first.inner_text().startswith("step 4\n"), text
+    page.keyboard.press("Enter")
+    calm(page)
+    assert page.locator("#step-text").inner_text().startswith("4/")
+    page.locator("#find").fill("step 99")
+    assert "the steps are 1 to " in page.locator("#find-results").inner_text()
+    page.keyboard.press("Escape")

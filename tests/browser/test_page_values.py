@@ -111,6 +111,7 @@ def test_the_table_has_every_value_and_can_be_sorted_and_filtered(opened) -> Non
     panel = page.locator("#panel-values")
     rows = panel.locator("tr[data-value-id]")
     assert rows.count() == 18
+    assert panel.locator("th[aria-sort]").count() == 0, "they stand in the order of the program"
     panel.get_by_role("button", name="bytes", exact=True).click()
     settle(page)
     assert "784 KiB" in rows.first.inner_text()
@@ -145,3 +146,12 @@ def test_instructions_of_the_plan_are_told_from_steps(shared) -> None:
     text = click(shared("mlp"), "value h").inner_text()
     assert re.search(r"kept from instruction \d+ to \d+", text), text
     assert "All 12 steps are 48 instructions of the reference executor." in text
+
+
+def test_the_overview_lists_the_gradients_that_it_has_no_room_for(shared) -> None:
+    page = shared("transformer")
+    page.locator("#inspector").get_by_role("button", name="with smaller norms").click()
+    settle(page)
+    panel = page.locator("#panel-values")
+    assert panel.locator("th[aria-sort=descending]").inner_text() == "norm"
+    assert panel.get_by_role("status").inner_text() == "14 values"

@@ -108,7 +108,8 @@ export function keepAddress(page, graph) {
   addEventListener("hashchange", () => {
     const usual = { cursor: 0, selected: null, open: new Set(page.data.drawing.open) };
     const found = stateIn(location.hash, page);
-    store.set({ ...usual, tab: "memory", budget: 0, colour: "kind", ...found });
+    const asked = found.selected !== undefined && !found.cursor;
+    store.set({ ...usual, asked, tab: "memory", budget: 0, colour: "kind", ...found });
     revealGiven(page, found);
   });
 }

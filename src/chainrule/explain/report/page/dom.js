@@ -47,6 +47,20 @@ function filledIn(node, attributes, children) {
 }
 
 /**
+ * A box in which something too wide, as a table of numbers, can be scrolled, also by keys.
+ * @param {HTMLElement} content
+ * @returns {HTMLElement}
+ */
+export function scrolled(content) {
+  const box = element("div", { class: "scrolled" }, content);
+  new ResizeObserver(() => {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }).observe(content);
+  return box;
+}
+
+/**
  * A function that calls `work` once in the next frame, however often it is itself called.
  * @param {function(): void} work
  * @returns {function(): void}

@@ -1,8 +1,8 @@
-// Find: values and scopes by name, or by their line, the best first, chosen by keys or pointer.
+// Find: values and scopes by name, or by their line, and steps by number, the best first.
 
-import { swatch } from "./chips.js";
+import { stepTitle, swatch } from "./chips.js";
 import { element } from "./dom.js";
-import { kindText, typeText } from "./words.js";
+import { countText, kindText, typeText } from "./words.js";
 
 const MOST_RESULTS = 60;
 const LEAST_OF_LINE = 2; // letters that are looked for in lines of the program
@@ -29,7 +29,7 @@ class Find {
         placeholder: "find (/)",
         autocomplete: "off",
         spellcheck: "false",
-        "aria-label": "Find a value, a scope or a line",
+        "aria-label": "Find a value, a scope, a line or a step",
         "aria-expanded": "false",
         "aria-controls": "find-results",
         "aria-autocomplete": "list",
@@ -55,7 +55,7 @@ class Find {
     this.list.replaceChildren(...this.found.map((one, place) => this.#option(one, place)));
     if (text && !this.found.length) {
       const none = element("div", { class: "nothing", role: "option", "aria-disabled": "true" });
-      none.textContent = `no name and no line has ${text}`;
+      none.textContent = nothingFound(this.page, text);
       this.list.append(none);
     }
     this.list.hidden = !text;
@@ -69,7 +69,7 @@ class Find {
     this.input.removeAttribute("aria-activedescendant");
   }
 
-  #option({ thing, name, told, kind }, place) {
+  #option({ thing, step, name, told, kind }, place) {
     const choose = (event) => {
       event.preventDefault();
       this.#choose(place);
@@ -80,6 +80,7 @@ class Find {
         role: "option",
         id: `found-${place}`,
         "data-value-id": typeof thing === "number" ? thing : null,
+        "data-step": step ?? null,
         pointerdown: choose,
       },
       swatch(kind),
@@ -104,7 +105,8 @@ class Find {
     this.close();
     this.input.blur();
     document.getElementById("graph")?.focus({ preventScroll: true });
-    this.page.actions.reveal(one.thing);
+    if (one.step) this.page.actions.goTo(one.step);
+    else this.page.actions.reveal(one.thing);
   }
 
   #key(event) {
@@ -131,15 +133,17 @@ function lineOf(data, { source }) {
 /**
  * Values and scopes whose names have a text in them: the same name first, then those that begin
  * with it, then those with a part that begins with it; last the values in whose line it is
- * (functions and operators), and those of a line: `18`, `line 18`.
+ * (functions and operators), and those of a line: `18`, `line 18`. Before all, the step of that
+ * number: `18`, `#18`, `step 18`.
  * @param {import("./chips.js").Page} page
  * @param {string} text
- * @returns {{thing: number|string, name: string, told: string, kind: string, rank: number}[]}
+ * @returns {{thing: number|string|null, step?: number, name: string, told: string, kind: string,
+ *   rank: number}[]}
  */
 export function searched(page, text) {
   const wanted = text.toLowerCase();
   const number = Number(/^(?:line )?(\d+)$/.exec(wanted)?.[1] ?? 0);
-  const found = [];
+  const found = stepFound(page, wanted);
   page.model.values.forEach((value, id) => {
     const rank = Math.min(rankOf(value.name, wanted), rankOf(value.label, wanted) + 0.5);
     const isLine = number > 0 && value.source?.line === number;
@@ -162,6 +166,27 @@ export function searched(page, text) {
     }
   }
   return found.sort((one, other) => one.rank - other.rank || one.name.length - other.name.length);
+}
+
+/** The number of a step that a text asks for; null if it asks for something else. */
+function stepAsked(wanted) {
+  const number = /^(?:step\s*|#\s*)?(\d+)$/i.exec(wanted)?.[1];
+  return number === undefined ? null : Number(number);
+}
+
+function stepFound(page, wanted) {
+  const step = stepAsked(wanted);
+  if (!page.model.step(step)) return [];
+  const { kind } = page.model.values[page.model.valueOfStep(step)] ?? { kind: "scope" };
+  const told = stepTitle(page, step);
+  return [{ thing: null, step, name: `step ${countText(step)}`, told, kind, rank: -1 }];
+}
+
+function nothingFound({ model }, text) {
+  const told = `no name and no line has ${text}`;
+  const count = model.steps.length;
+  const isStep = stepAsked(text) !== null && count > 0;
+  return isStep ? `${told}; the steps are 1 to ${countText(count)}` : told;
 }
 
 function rankOf(name, wanted) {

@@ -1,5 +1,7 @@
-// The line above the graph: what its colours say, and how large it is shown.
+// The line above the graph: what its colours say, and how large it is shown; in a small window
+// also what the head of the page has no room for.
 
+import { colourSelect } from "./colour_select.js";
 import { colourText } from "./colours.js";
 import { element } from "./dom.js";
 import { colourChoices, quantityOf } from "./quantities.js";
@@ -76,12 +78,34 @@ function scaleLegend(scale, title, colour) {
 }
 
 /**
- * The legend, and beside it the zoom buttons.
+ * The legend, and beside it the buttons of a small window and the zoom buttons.
  * @param {import("./graph.js").GraphView} graph
  * @returns {HTMLElement}
  */
 export function createGraphBar(graph) {
-  return element("div", { class: "graph-bar" }, createLegend(graph.page), createZoom(graph));
+  const { page } = graph;
+  return element(
+    "div",
+    { class: "graph-bar" },
+    createLegend(page),
+    createNarrowTools(graph),
+    createZoom(graph),
+  );
+}
+
+/** The overview of the whole, which is a sheet in a small window, the colours, and fit. */
+function createNarrowTools(graph) {
+  const { store, actions } = graph.page;
+  const isShown = () => store.state.selected === null && store.state.asked;
+  const button = (text, look, click) =>
+    element("button", { type: "button", class: look, click }, text);
+  const overview = button("Overview", "overview-button", () => actions.select(null, !isShown()));
+  const write = () => overview.setAttribute("aria-expanded", String(isShown()));
+  store.subscribe(["selected", "asked"], write);
+  write();
+  const fit = button("Fit", "narrow-fit", () => graph.fit());
+  const colours = colourSelect(graph.page, null);
+  return element("div", { class: "narrow-tools" }, overview, colours, fit);
 }
 
 function createZoom(graph) {

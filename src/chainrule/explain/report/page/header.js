@@ -1,8 +1,8 @@
 // The top of the page: what is shown, the facts, steps, colours, find, fit, theme, help.
 
+import { colourSelect } from "./colour_select.js";
 import { element } from "./dom.js";
 import { createFind } from "./find.js";
-import { colourChoices } from "./quantities.js";
 import { createStepper } from "./stepper.js";
 import { createThemeButton } from "./themes.js";
 
@@ -25,13 +25,13 @@ export function createHeader(page, commands) {
       element(
         "div",
         { class: "titles" },
-        element("h1", { title: data.title }, data.title),
+        element("h1", { title: data.title }, titleButton(page)),
         element("p", { class: "muted", title: data.subtitle }, data.subtitle),
       ),
       element(
         "div",
         { class: "tools" },
-        colourSelect(page),
+        colourSelect(page, "colour"),
         createFind(page),
         button("fit", "Fit", "Fit the whole graph (f)", commands.fit),
         createThemeButton(page.store),
@@ -42,18 +42,10 @@ export function createHeader(page, commands) {
   );
 }
 
-function colourSelect(page) {
-  const select = /** @type {HTMLSelectElement} */ (
-    element(
-      "select",
-      { id: "colour", change: () => page.store.set({ colour: select.value }) },
-      ...colourChoices(page.data).map(([key, text]) => element("option", { value: key }, text)),
-    )
-  );
-  const write = () => (select.value = page.store.state.colour);
-  page.store.subscribe(["colour"], write);
-  write();
-  return element("label", { class: "colour-label" }, "colour by ", select);
+/** The title, which leads back to what the inspector says of the whole. */
+function titleButton({ data, actions }) {
+  const click = () => actions.select(null, true);
+  return element("button", { type: "button", class: "title-button", click }, data.title);
 }
 
 /**

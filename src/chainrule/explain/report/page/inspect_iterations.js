@@ -1,6 +1,7 @@
-// What a loop does at one iteration: a slider over t, and the numbers of each of its values there.
+// What a loop does at one iteration: a slider over t, in the order in which the loop goes, and the
+// numbers of each of its values there.
 
-import { element } from "./dom.js";
+import { element, scrolled } from "./dom.js";
 import { countText, numberText } from "./words.js";
 
 const AT_ITERATION = ["min", "max", "mean", "norm"];
@@ -12,7 +13,7 @@ const chosenIterations = new Map(); // the first result of a loop -> the place o
  * @param {{results: number[]}} loop of a value
  * @returns {HTMLElement[]}
  */
-export function iterationsContent(page, { results }) {
+export function iterationsContent(page, { results, reverse, length }) {
   const { iterations } = page.model.values[results[0]];
   if (!iterations) return [];
   const { at, values } = iterations;
@@ -27,11 +28,13 @@ export function iterationsContent(page, { results }) {
       input: () => show(Number(slider.value)),
     })
   );
-  const show = (place) => {
-    chosenIterations.set(results[0], place);
-    slider.value = String(place);
+  const show = (turn) => {
+    const place = reverse ? at.length - 1 - turn : turn;
+    chosenIterations.set(results[0], turn);
+    slider.value = String(turn);
     const told = `t = ${countText(at[place] + 1)}`;
-    output.textContent = `${told} (slice ${countText(at[place])})`;
+    const order = reverse ? orderText(at[place], length) : "";
+    output.textContent = `${told} (slice ${countText(at[place])})${order}`;
     slider.setAttribute("aria-valuetext", told);
     body.replaceChildren(...values.map((value) => iterationRow(value, place)));
   };
@@ -39,13 +42,21 @@ export function iterationsContent(page, { results }) {
   const head = ["at t", ...AT_ITERATION].map((text) => element("th", { scope: "col" }, text));
   return [
     element("div", { class: "iterations" }, slider, output),
-    element(
-      "table",
-      { class: "statistics results at-iteration" },
-      element("thead", {}, element("tr", {}, ...head)),
-      body,
+    scrolled(
+      element(
+        "table",
+        { class: "statistics results at-iteration" },
+        element("thead", {}, element("tr", {}, ...head)),
+        body,
+      ),
     ),
   ];
+}
+
+/** `, iteration 1 of 12` of the last slice, with which a loop begins that goes back. */
+function orderText(slice, length) {
+  if (typeof length !== "number") return "";
+  return `, iteration ${countText(length - slice)} of ${countText(length)}`;
 }
 
 function iterationRow(value, place) {

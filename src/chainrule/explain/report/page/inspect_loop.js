@@ -1,7 +1,7 @@
 // The loop or the choice that a value comes out of: how often, its equations, all that it gives.
 
 import { valueChip } from "./chips.js";
-import { element } from "./dom.js";
+import { element, scrolled } from "./dom.js";
 import { equationBlock } from "./equations.js";
 import { iterationsContent } from "./inspect_iterations.js";
 import { countText, numberText, shapeText } from "./words.js";
@@ -53,10 +53,12 @@ function resultsTable(page, ids) {
     const cells = [shapeText(shape), ...numbers].map((text) => element("td", {}, text));
     return element("tr", {}, element("th", { scope: "row" }, valueChip(page, id)), ...cells);
   });
-  return element(
-    "table",
-    { class: "statistics results" },
-    element("thead", {}, element("tr", {}, ...head)),
-    element("tbody", {}, ...rows),
+  return scrolled(
+    element(
+      "table",
+      { class: "statistics results" },
+      element("thead", {}, element("tr", {}, ...head)),
+      element("tbody", {}, ...rows),
+    ),
   );
 }

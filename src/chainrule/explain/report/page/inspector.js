@@ -8,7 +8,7 @@ import { stepChip, valueChip, valueChips } from "./chips.js";
 import { fitEquation, forgetFit } from "./equations.js";
 import { unnamedValue } from "./memory_rows.js";
 import { aliveAt } from "./memory_stack.js";
-import { asNumber, bytesText, counted, numberText } from "./words.js";
+import { asNumber, bytesText, counted, kindText, numberText } from "./words.js";
 
 const PAUSE_MILLISECONDS = 120;
 const LARGEST_SHOWN_FIRST = 5;
@@ -27,7 +27,7 @@ export function createInspector(page) {
       type: "button",
       class: "close quiet",
       "aria-label": "Close",
-      click: () => page.actions.select(null),
+      click: () => page.actions.select(null), // also closes what is shown of the whole
     },
     "✕",
   );
@@ -45,7 +45,7 @@ export function createInspector(page) {
     if (shown !== selected) view.scrollTop = 0;
     shown = selected;
     document.body.classList.toggle("something-selected", selected !== null);
-    document.body.classList.toggle("sheet-open", selected !== null && asked);
+    document.body.classList.toggle("sheet-open", asked);
   };
   page.store.subscribe(
     ["selected", "asked", "cursor", "open", "budget"],
@@ -108,8 +108,15 @@ function gradientRows(page, ids) {
     const text = `norm ${numberText(page.model.values[id].stats?.norm)}`;
     return element("div", { class: "pair" }, valueChip(page, id), element("span", {}, text));
   });
-  const more = `and ${rest} with smaller norms`;
-  return rest > 0 ? [...rows, element("p", { class: "muted" }, more)] : rows;
+  return rest > 0 ? [...rows, allGradients(page, rest)] : rows;
+}
+
+/** A button that lists all gradients of parameters in the table of values, by their norms. */
+function allGradients({ store }, rest) {
+  const listed = () => ({ words: kindText("parameter-gradient"), by: "norm" });
+  const click = () => store.set({ tab: "values", listed: listed(), asked: false });
+  const title = "List them in the table of values";
+  return element("button", { type: "button", class: "quiet", title, click }, `and ${rest} with smaller norms`);
 }
 
 /** Values with a few words about each. */

@@ -20,9 +20,10 @@ const PIXEL_KEYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], A
 export function pictureFigure(picture, name) {
   const { width, height, low, high, caption, centred, block } = picture;
   const levels = atob(picture.bytes);
-  const ends = centred
-    ? `blue is ${numberText(low)}, white 0, orange ${numberText(high)}`
-    : `dark is ${numberText(low)}, bright ${numberText(high)}`;
+  const colour = coloursOf(picture);
+  const [atLow, atHigh] = colour.ends;
+  const middle = centred ? "white 0, " : "";
+  const ends = `${atLow} is ${numberText(low)}, ${middle}${atHigh} ${numberText(high)}`;
   const canvas = element("canvas", {
     width,
     height,
@@ -30,10 +31,9 @@ export function pictureFigure(picture, name) {
     "aria-label": `Picture of ${name}: ${caption}; ${ends}`,
   });
   canvas.style.width = `${shownWidth(width, height)}px`;
-  const colour = centred ? aroundZero : cividis;
-  paint(/** @type {HTMLCanvasElement} */ (canvas), levels, colour);
+  paint(/** @type {HTMLCanvasElement} */ (canvas), levels, colour.at);
   const bar = element("span", { class: "colour-bar" });
-  const stops = [0, 0.25, 0.5, 0.75, 1].map((place) => colourText(colour(place)));
+  const stops = [0, 0.25, 0.5, 0.75, 1].map((place) => colourText(colour.at(place)));
   bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   const pixel = element("output", { class: "caption pixel" });
   if (block) readPixels(canvas, pixel, picture, levels);
@@ -59,11 +59,12 @@ export function pictureFigure(picture, name) {
 
 /**
  * The image alone, as small as an icon.
- * @param {{width: number, height: number, bytes: string, caption: string, centred: boolean}} picture
+ * @param {any} picture as of `pictureFigure`
  * @param {string} name of the value
  * @returns {HTMLElement}
  */
-export function smallPicture({ width, height, bytes, caption, centred }, name) {
+export function smallPicture(picture, name) {
+  const { width, height, bytes, caption } = picture;
   const label = `Picture of ${name}: ${caption}`;
   const canvas = element("canvas", { class: "small", width, height, role: "img" });
   canvas.setAttribute("aria-label", label);
@@ -71,8 +72,22 @@ export function smallPicture({ width, height, bytes, caption, centred }, name) {
   const times = Math.min(SMALL_SIDE / Math.max(width, height), 8);
   canvas.style.width = `${Math.max(width * times, 4)}px`;
   canvas.style.height = `${Math.max(height * times, 4)}px`;
-  paint(/** @type {HTMLCanvasElement} */ (canvas), atob(bytes), centred ? aroundZero : cividis);
+  paint(/** @type {HTMLCanvasElement} */ (canvas), atob(bytes), coloursOf(picture).at);
   return canvas;
+}
+
+/**
+ * The colours between the ends of a picture: 0 is white wherever it is on the scale, in the middle
+ * or at one end of it; images, and numbers far from 0, go from dark to bright.
+ * @param {{low: any, high: any, centred: boolean, block: number[]|null}} picture
+ * @returns {{at: function(number): [number, number, number], ends: string[]}}
+ */
+export function coloursOf({ low, high, centred, block }) {
+  if (centred) return { at: aroundZero, ends: ["blue", "orange"] };
+  if (block && low === 0)
+    return { at: (place) => aroundZero(0.5 + place / 2), ends: ["white", "orange"] };
+  if (block && high === 0) return { at: (place) => aroundZero(place / 2), ends: ["blue", "white"] };
+  return { at: cividis, ends: ["dark", "bright"] };
 }
 
 /** Writes which pixel the pointer is on, or the arrow keys: `[3, 17] ≈ 0.213`. */

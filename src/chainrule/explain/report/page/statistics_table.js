@@ -104,5 +104,6 @@ export function numbersTable(value) {
     rows.push(element("tr", {}, ...cells.map((one) => element("td", {}, numberText(one)))));
   }
   const caption = element("caption", {}, value.name);
-  return element("table", { class: "numbers" }, caption, element("tbody", {}, ...rows));
+  const look = value.shape.length > 1 ? "numbers" : "numbers vector";
+  return element("table", { class: look }, caption, element("tbody", {}, ...rows));
 }

@@ -10,6 +10,7 @@
  * @property {Set<string>} open keys of the scopes that are unfolded
  * @property {{x: number, y: number, scale: number}} view
  * @property {string} tab
+ * @property {{words: string, by: string}} [listed] what the table of values was last asked for
  * @property {number} budget place of the plan that is shown; 0 for that of the page
  * @property {"auto"|"light"|"dark"} theme
  * @property {boolean} dark what the theme comes to

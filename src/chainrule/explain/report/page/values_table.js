@@ -24,10 +24,10 @@ class ValuesTable {
       title: "name",
       number: false,
       text: (value) => value.name,
-      order: (_, id) => id,
+      order: (value) => value.name.toLowerCase().replace(/\d+/g, (all) => all.padStart(9, "0")),
     };
     this.columns = [name, ...tableColumns(page)];
-    this.sort = { column: name, falling: false };
+    this.sort = null; // in the order of the program
     this.filter = element("input", {
       type: "search",
       placeholder: "filter by name, kind, shape, line",
@@ -55,6 +55,7 @@ class ValuesTable {
     this.scroller.addEventListener("scroll", this.draw, { passive: true });
     new ResizeObserver(this.draw).observe(this.scroller);
     page.store.subscribe(["selected"], () => this.#follow());
+    page.store.subscribe(["listed"], ({ listed }) => this.#list(listed));
     page.store.subscribe(["cursor", "tab"], this.draw);
     this.choose();
   }
@@ -65,13 +66,12 @@ class ValuesTable {
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const all = values.map((_, id) => id);
     const kept = words.length ? all.filter((id) => this.#matches(id, words)) : all;
-    this.ids = sortedBy(values, kept, this.sort.column, this.sort.falling);
+    this.ids = this.sort ? sortedBy(values, kept, this.sort.column, this.sort.falling) : kept;
     this.count.textContent = counted(this.ids.length, "value");
     this.table.setAttribute("aria-rowcount", String(this.ids.length + 1));
     this.heads.forEach((head, place) => {
-      const here = this.columns[place] === this.sort.column;
-      const order = this.sort.falling ? "descending" : "ascending";
-      if (here) head.setAttribute("aria-sort", order);
+      const here = this.columns[place] === this.sort?.column;
+      if (here) head.setAttribute("aria-sort", this.sort.falling ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
     this.scroller.scrollTop = 0;
@@ -93,10 +93,22 @@ class ValuesTable {
     return words.every((word) => text.includes(word));
   }
 
+  /** Shows the values that have some words, sorted by a column, the largest first. */
+  #list({ words, by }) {
+    this.filter.value = words;
+    const at = this.columns.findIndex(({ key }) => key === by);
+    this.sort = { column: this.columns[at], falling: true };
+    this.choose();
+    const nearest = { block: "nearest", inline: "nearest" };
+    requestAnimationFrame(() => this.heads[at].scrollIntoView(/** @type {any} */ (nearest)));
+  }
+
+  /** A click sorts, a second one the other way, a third one puts the order of the program back. */
   #head(column) {
     const sort = () => {
-      const again = this.sort.column === column;
-      this.sort = { column, falling: again ? !this.sort.falling : column.number };
+      const again = this.sort?.column === column;
+      const falling = again ? !column.number : column.number;
+      this.sort = again && this.sort.falling === falling ? null : { column, falling };
       this.choose();
     };
     const button = element("button", { type: "button", click: sort }, column.title);
