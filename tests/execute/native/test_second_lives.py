@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -19,7 +19,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan import planner
 from chainrule.plan.planner import plan
-from chainrule.plan.storage import Storage
+from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.work import Work
 from chainrule.testing import simulate
 
@@ -32,19 +32,13 @@ class Twice(Storage):
     seed = 0
     lives = 0
 
-    def __init__(
-        self,
-        works: Sequence[Work],
-        given: Sequence[Node],
-        results: Sequence[Node],
-        overwrites: Mapping[Node, Node],
-    ) -> None:
+    def __init__(self, works: Sequence[Work], outside: Outside, seconds: float = 0.0) -> None:
         random, doubled = Random(self.seed), list(works)
         for work in works:
             readers = [n for n, one in enumerate(doubled) if {*one.reads} & {*work.writes}]
-            if readers and not {*work.writes} & {*results} and random.random() < 0.5:
+            if readers and not {*work.writes} & {*outside.results} and random.random() < 0.5:
                 doubled.insert(random.choice(readers), work)
-        super().__init__(doubled, given, results, overwrites)
+        super().__init__(doubled, outside, seconds)
         Twice.lives += len(doubled) - len(works)
 
 
