@@ -257,6 +257,22 @@ def test_options_of_equations() -> None:
     assert "λ" in values["s"]["equation"]["text"]
 
 
+def test_a_symbol_that_several_equations_use_is_defined_below_each() -> None:
+    def objective(x: float32["4 3"], W: float32["3 5"], b: float32["5"]):
+        h = np.maximum(x @ W + b, 0)
+        J = np.sum(h**3)
+        return J
+
+    values = by_name(report_data(cr.backward(cr.trace(objective), wrt=("W", "b"))))
+    for name in ("dJ/dW", "dJ/db"):
+        equation = values[name]["equation"]
+        first, *where = equation["text"].split("\nwhere ")
+        assert "a₂" in first and "a₁" not in first
+        assert [one.partition(" = ")[0] for one in where] == ["a₂", "a₁"], name
+        assert len(equation["latex"]) == 3
+    assert values["h"]["equation"]["text"].count("where a₁ = ") == 1
+
+
 def test_what_is_refused() -> None:
     assert "a report is about a graph, a training step or a run, got int" in refusal(InputError, 3)
     assert "cr.trace(function)" in refusal(InputError, lambda x: x)

@@ -13,7 +13,7 @@ from chainrule.explain.equations.alike import LETTERS, Folds, Numbered
 from chainrule.explain.equations.bodies import Opened, Page
 from chainrule.explain.equations.building import Builder, Entry
 from chainrule.explain.equations.forms import FORMS
-from chainrule.explain.equations.formula import Auxiliary, Formula, Held, Result
+from chainrule.explain.equations.formula import Auxiliary, Formula, Held, Result, parts_of
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.joining import fenced
 from chainrule.explain.equations.local import with_local_derivatives
@@ -280,16 +280,13 @@ def _chosen(entries: list[Entry], names: tuple[str, ...] | None, phase: Phase) -
 
 def _cut(formula: Formula) -> Iterator[tuple[Node, bool]]:
     """The nodes for which an auxiliary symbol stands in a formula, or (True) whose body."""
-    stack = [formula]
-    while stack:
-        one = stack.pop()
+    for one in parts_of(formula):
         if isinstance(one, Auxiliary):
             yield one.node, False
         if isinstance(one, Result) and one.holder is not None:
             yield one.holder, True
         if isinstance(one, Held):
             yield from ((node, True) for node in one.also)
-        stack.extend(one.operands)
 
 
 def _numbers(entries: list[Entry]) -> dict[Entry, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,3 +160,17 @@ class Result(Formula):
 def form_of(formula: Formula) -> Form | None:
     """The form of the operation that a formula applies; None of one that a template writes."""
     return formula.node.primitive.latex.form if isinstance(formula, Applied) else None
+
+
+def parts_of(formula: Formula) -> Iterator[Formula]:
+    """A formula and all that stands in it, from left to right."""
+    stack = [formula]
+    while stack:
+        one = stack.pop()
+        yield one
+        stack.extend(reversed(one.operands))
+
+
+def symbols_in(formula: Formula) -> Iterator[Auxiliary]:
+    """The auxiliary symbols that stand in a formula."""
+    return (one for one in parts_of(formula) if isinstance(one, Auxiliary))

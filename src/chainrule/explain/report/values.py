@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from chainrule.explain.equations import Equations
+from chainrule.explain.equations import Equation, Equations
+from chainrule.explain.equations.formula import symbols_in
 from chainrule.explain.reading.statements import FORWARD, Reading
 from chainrule.explain.reading.symbols import Notation
 from chainrule.explain.report.chain import Chains
@@ -33,6 +34,7 @@ from chainrule.graph.parts import Gradient
 from chainrule.primitives.sources import constant
 from chainrule.transforms.backward import gradient_name
 
+MOST_SYMBOLS = 12  # that are explained below an equation again
 NO_NUMBERS: Mapping[str, Any] = dict.fromkeys(("stats", "numbers", "histogram", "picture"))
 
 
@@ -211,20 +213,40 @@ def _named(reading: Reading) -> dict[str, Node]:
 
 
 def _written(equations: Equations, graph: Graph) -> dict[str, dict[str, Any]]:
-    """The equation of each value, with those of the symbols that stand in it."""
-    found: dict[str, dict[str, Any]] = {}
-    latest: dict[str, Any] = {}
+    """The equation of each value, then those of the symbols that stand in it."""
     apart = of_bodies(equations, graph)
+    groups: list[list[Equation]] = []
     for one in equations:
         if one in apart:
             continue
         if one.number:
-            latest = {"number": one.number, "latex": [], "text": lines(str(one))}
-            found[one.name] = latest
-        else:
-            latest["text"] += f"\nwhere {lines(str(one))}"
-        latest["latex"].append(one.latex())
+            groups.append([])
+        groups[-1].append(one)
+    defined = {one.node: one for group in groups for one in group[1:]}
+    found: dict[str, dict[str, Any]] = {}
+    for group in groups:
+        said = [*group, *_elsewhere(group, defined)]
+        found[group[0].name] = {
+            "number": group[0].number,
+            "latex": [one.latex() for one in said],
+            "text": "\nwhere ".join(lines(str(one)) for one in said),
+        }
     return found
+
+
+def _elsewhere(said: Iterable[Equation], defined: Mapping[Node, Equation]) -> Iterator[Equation]:
+    """What the symbols in some equations mean that are defined below others: these, then what
+    stands in these, MOST_SYMBOLS at most."""
+    waiting = list(said)
+    seen = {one.node for one in waiting[1:]}
+    left = MOST_SYMBOLS
+    for one in waiting:  # which grows
+        for node in {part.node: None for side in one.formulas for part in symbols_in(side)}:
+            if left and node in defined and node not in seen:
+                seen.add(node)
+                waiting.append(defined[node])
+                left -= 1
+                yield defined[node]
 
 
 def _scope(node: Node) -> str:

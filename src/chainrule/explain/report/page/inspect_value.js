@@ -99,6 +99,8 @@ function equationSection(page, id) {
   const { equation } = page.model.values[id];
   if (!equation) return [];
   const block = equationBlock(equation.latex, equation.text);
+  if (equation.latex.length > 1)
+    block.firstElementChild?.after(element("div", { class: "muted" }, "where"));
   return [madeSection(page, id, "Equation", block)];
 }
 
