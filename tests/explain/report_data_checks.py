@@ -23,7 +23,8 @@ VALUE = {
     "loop": (dict, type(None)), "iterations": (dict, type(None)), "kept_because": str, "why": str,
     "zeros": list, "dead": str,
     "source": (dict, type(None)), "scope": str,
-    "stored": (bool, type(None)), "made_at": (int, type(None)), "last_needed_at": (int, type(None)),
+    "stored": (bool, type(None)), "view_of": str,
+    "made_at": (int, type(None)), "last_needed_at": (int, type(None)),
     "stats": (dict, type(None)), "numbers": (list, type(None)), "histogram": (dict, type(None)),
     "picture": (dict, type(None)),
 }  # fmt: skip
@@ -154,7 +155,7 @@ def _check_steps(data: Data) -> None:
                 assert written.get(read, -1) <= at, (values[value]["name"], values[read]["name"])
         for value in one["frees"]:
             assert written[value] <= at and value in range(count)
-            assert values[value]["stored"]
+            assert values[value]["stored"] or values[value]["view_of"]
     _check_terms(data)
     freed = Counter(value for one in steps for value in one["frees"])
     assert all(times == 1 for times in freed.values())
@@ -199,7 +200,7 @@ def _check_memory(data: Data) -> None:
     assert len(live) == memory["count"] + 1
     total = [0] * len(live)
     for one in memory["lives"]:
-        assert set(one) == set("value inside label kind nbytes first last".split())
+        assert set(one) == set("value inside label parts kind nbytes first last".split())
         for key in ("value", "inside"):
             assert one[key] is None or one[key] in range(len(data["values"]))
         assert one["label"] and not one["label"].startswith("%")

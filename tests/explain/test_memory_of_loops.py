@@ -10,6 +10,9 @@ from numpy_memory import peak_and_result
 
 import chainrule as cr
 from chainrule import float64
+from chainrule.explain.memory.blocks import block_of
+from chainrule.explain.memory.kinds import Kind
+from chainrule.graph.bytes_text import in_bytes
 
 
 def recurrent(x: float64["t d"], W: float64["d d"], h0: float64["d"]):
@@ -144,3 +147,49 @@ def test_the_bytes_of_a_bounded_loop_are_those_it_takes(order: int) -> None:
     for _ in range(3):
         peak, _ = peak_and_result(lambda: graph.run(x=x, W=W, keep="outputs"))
         assert peak == predicted
+
+
+def gated(x: float64["n t d"], W: float64["d d"], v: float64["d q"]):
+    def cell(h, x_t):
+        z = cr.sigmoid(x_t + h @ W)
+        return (1 - z) * h + z * np.tanh(x_t + (z * h) @ W), None
+
+    h, _ = cr.scan(cell, np.zeros_like(x, shape=(x.shape[0], x.shape[2])), np.swapaxes(x, 0, 1))
+    hidden = np.maximum(h @ v + 1, 0)
+    J = np.sum(hidden**2)
+    return J
+
+
+def test_what_lies_in_the_result_of_a_loop_is_told() -> None:
+    """One array has the final state and what is kept of the iterations; its parts add up."""
+    graph = cr.backward(cr.trace(gated), wrt=("W", "v"))
+    report = graph.memory(n=4, t=12, d=8, q=5, executor="reference")
+    (whole,) = (
+        life
+        for life in report.main.usage.lives
+        if (found := block_of(report.main, life.node)) and found.what == "the loop over cell"
+    )
+    block = block_of(report.main, whole.node)
+    assert block is not None and block.nbytes == whole.nbytes and block.other_nbytes == 0
+    assert block.named == {"h": 4 * 8 * 8}
+    assert block.kept_nbytes % (12 * 4 * 8 * 8) == 0 and block.kept_nbytes  # rows like the state
+    assert block.title == "the loop over cell: h and what is kept of its iterations"
+    parts = (
+        f"h 256 bytes, kept of its iterations for the backward pass {in_bytes(block.kept_nbytes)}"
+    )
+    assert f"is a view of the loop over cell ({in_bytes(whole.nbytes)}: {parts})" in report.why("h")
+    assert f"the loop over cell takes {in_bytes(whole.nbytes)}: {parts}" in " ".join(
+        str(report).split()
+    )
+    h = report.values["h"]
+    assert (h.view_of, h.stored, h.kind) == ("the loop over cell", False, Kind.SAVED)
+    assert (h.made_at, h.last_needed_at) == (whole.first, whole.last_read)
+    assert h.kept_because.startswith("it is a view of the loop over cell: dJ/dv = hᵀ · ")
+
+
+def test_what_the_program_stacks_is_not_taken_for_kept() -> None:
+    """A prediction keeps nothing: what a loop gives is its final state and its named rows."""
+    run = cr.trace(recurrent).memory(t=5, d=3, executor="reference").main
+    (block,) = filter(None, (block_of(run, one) for one in run.graph.nodes))
+    assert block.named.keys() == {"hs"} and block.kept_nbytes == 0
+    assert block.nbytes == block.named["hs"] + block.other_nbytes

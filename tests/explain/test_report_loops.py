@@ -113,3 +113,31 @@ def test_a_loop_that_computes_states_again_within_a_budget() -> None:
     assert values["dJ/dW"]["stats"] == plain["dJ/dW"]["stats"]
     with pytest.raises(InputError, match="as many states as fit at these sizes"):
         _ = step.memory(n=500).formulas
+
+
+@pytest.mark.parametrize("executor", ["reference", "native"])
+def test_a_view_of_a_loop_is_freed_when_the_loop_is(executor: str) -> None:
+    """Steps, panel and the list of what is alive say the same of a state and of its loop."""
+    graph = cr.backward(cr.trace(recurrent), wrt=("W", "U", "v"))
+    data = checked(report_data(graph, arrays(), executor=executor))
+    values = by_name(data)
+    o = values["o"]
+    if o["view_of"]:
+        assert o["view_of"] == "the loop over cell" and not o["stored"]
+        freed = [at for at, one in enumerate(data["steps"]) if values_at(data, one["frees"], "o")]
+        begun = [one["instruction"] for one in data["steps"]]
+        assert len(freed) == 1 and begun[freed[0]] <= o["last_needed_at"]
+        assert begun[freed[0] + 1 :][:1] == [] or begun[freed[0] + 1] > o["last_needed_at"]
+    lives = [one for one in data["memory"]["lives"] if one["label"].startswith("the loop over")]
+    (block,) = lives
+    assert "o" in block["label"] and block["parts"] and block["nbytes"] >= values["o"]["nbytes"]
+    back = [one for one in data["memory"]["lives"] if "backward pass of the loop" in one["label"]]
+    step = data["steps"][data["memory"]["peak_step"]]
+    for one in back:
+        begins = [at for at in data["steps"] if at["instruction"] <= one["first"]][-1]
+        assert begins["title"].startswith("backward of"), begins
+    assert step["live_nbytes"] == max(data["memory"]["live"])
+
+
+def values_at(data: dict[str, Any], ids: list[int], name: str) -> bool:
+    return name in names(data, ids)

@@ -22,8 +22,8 @@ from chainrule.explain.memory.picture import picture
 from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
 from chainrule.explain.memory.schema import data
 from chainrule.explain.memory.table import ROWS, picture_title, runs, text
-from chainrule.explain.memory.value import Value
-from chainrule.explain.memory.why import reason, sentence
+from chainrule.explain.memory.value import Value, value_of
+from chainrule.explain.memory.why import sentence
 from chainrule.explain.writing import write_svg
 from chainrule.graph.bind import check_sizes, named_nodes, with_sizes
 from chainrule.graph.cached import cached_property
@@ -143,23 +143,7 @@ class MemoryReport(NotPickled, ShownByText):
         run = self.main
         place = {node: number for number, node in enumerate(run.graph.nodes)}
         named = sorted(run.graph.name_of.items(), key=lambda pair: place[pair[0]])
-        return {name: self._value(name, node) for node, name in named}
-
-    def _value(self, name: str, node: Node) -> Value:
-        run = self.main
-        lives, made = run.lives_of.get(node, ()), run.made_at(node)
-        return Value(
-            name=name,
-            type=str(node.type),
-            nbytes=int(node.type.nbytes),
-            kind=run.kinds[node],
-            stored=bool(lives),
-            in_place=bool(lives) and lives[-1].in_place,
-            made_at=lives[0].first if lives and lives[0].first else made,
-            last_needed_at=lives[-1].last_read if lives else made,
-            kept_because=reason(run, node),
-            again_at=tuple(life.first for life in lives[1:]),
-        )
+        return {name: value_of(run, name, node) for node, name in named}
 
     def why(self, name: str) -> str:
         """Why a value is in memory, and from when to when, in one sentence.

@@ -64,4 +64,5 @@ def _value(report: MemoryReport, value: Value) -> dict[str, Any]:
         "last_needed_at": value.last_needed_at,
         "kept_because": value.kept_because,
         "again_at": list(value.again_at),
+        "view_of": value.view_of,
     }

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from chainrule.explain.memory.blocks import block_of
 from chainrule.explain.memory.overhead import compiled_words, overhead_words
 from chainrule.explain.memory.words import expression
 from chainrule.graph.bytes_text import in_bytes
@@ -20,6 +21,7 @@ ROWS = 40  # values that a table shows where nobody asks for more
 WIDTH = 100
 VALUES = ("value", "type", "bytes", "kind", "made at", "needed until", "kept because")
 NUMBERS = (2, 4, 5)  # columns of VALUES that are flush right
+BLOCKS = 4  # results of loops that are taken apart
 NAMES = 3  # of those that one instruction computes, that are told
 
 Row = tuple[str, ...]
@@ -92,7 +94,15 @@ def notes(report: MemoryReport) -> list[str]:
             found.append(f"at its peak, {name} computes {written(run, number)}")
     if report.compiled:
         found.append(compiled_words(report.compiled))
-    return [*found, overhead_words(report.overhead)]
+    return [*found, *blocks(report.main), overhead_words(report.overhead)]
+
+
+def blocks(run: RunMemory) -> list[str]:
+    """For the largest results of loops at the peak what lies in them, where rows are kept there."""
+    alive = [one for one in run.usage.alive_at(run.peak_instruction) if not one.in_place]
+    several = [found for one in alive if (found := block_of(run, one.node)) is not None]
+    kept = sorted([one for one in several if one.kept_nbytes], key=lambda one: -one.nbytes)
+    return [f"{one.what} takes {in_bytes(one.nbytes)}: {one.parts}" for one in kept[:BLOCKS]]
 
 
 def written(run: RunMemory, number: int) -> str:
@@ -125,11 +135,10 @@ def value_rows(report: MemoryReport, rows: int | None) -> tuple[list[Row], str]:
 
 
 def _value_row(value: Value, end: int) -> Row:
-    made = ", ".join(
-        map(str, (value.made_at or ("start" if value.stored else "-"), *value.again_at))
-    )
+    is_there = value.stored or bool(value.view_of)
+    made = ", ".join(map(str, (value.made_at or ("start" if is_there else "-"), *value.again_at)))
     last = str(value.last_needed_at or "-")
-    if value.stored and value.last_needed_at == end and not value.kept_because:
+    if is_there and value.last_needed_at == end and not value.kept_because:
         last = "end"
     return (
         printable(value.name),
@@ -144,7 +153,7 @@ def _value_row(value: Value, end: int) -> Row:
 
 def _nbytes(value: Value) -> str:
     if not value.stored:
-        return "not stored"
+        return "a view" if value.view_of else "not stored"
     return "in place" if value.in_place else f"{value.nbytes:,}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chainrule.explain.memory.blocks import block_of
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.explain.memory.words import expression
@@ -64,8 +65,15 @@ def _named(run: RunMemory, node: Node, computed: set[Node]) -> Node:
 
 
 def reason(run: RunMemory, node: Node) -> str:
-    """`dJ/dW2 = hᵀ · dJ/do needs it (model.py:12)`; "" for a value that nothing later needs."""
-    return _reason(run, run.life_of.get(node))
+    """`dJ/dW2 = hᵀ · dJ/do needs it (model.py:12)`; "" for a value that nothing later needs.
+
+    Of a view, what needs the memory that it shows: `it is a view of the loop over cell: ...`.
+    """
+    base = seen_in(run, node)
+    if base is None:
+        return _reason(run, run.life_of.get(node))
+    why = _reason(run, run.life_of[base])
+    return why and f"it is a view of {whole_name(run, base)}: {why}"
 
 
 def _reason(run: RunMemory, life: Life | None) -> str:
@@ -101,11 +109,18 @@ def sentence(run: RunMemory, node: Node, name: str) -> str:
     what = f"{name}, {node.type}, {size},"
     base = seen_in(run, node)
     if base is not None:
-        whole = run.graph.name_of.get(base) or expression(run.graph, base)
+        whole, block = whole_name(run, base), block_of(run, base)
+        if block is not None and block.parts:
+            whole += f" ({in_bytes(block.nbytes)}: {block.parts})"
         return f"{what} is a view of {whole}, which {_life(run, base)}"
     if node not in run.life_of:
         return f"{what} is never stored: {_used_at_once(run, node)}"
     return f"{what} {_life(run, node)}"
+
+
+def whole_name(run: RunMemory, base: Node) -> str:
+    """What the memory of a stored value is called: by its name, or `the loop over cell`."""
+    return run.graph.name_of.get(base) or expression(run.graph, base)
 
 
 def seen_in(run: RunMemory, node: Node) -> Node | None:

@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from chainrule.control.wording import in_words
+from chainrule.explain.memory.blocks import block_of
 from chainrule.explain.memory.report import MemoryReport
-from chainrule.explain.memory.run_memory import WORKSPACE
+from chainrule.explain.memory.run_memory import WORKSPACE, RunMemory
+from chainrule.explain.memory.words import expression
 from chainrule.explain.reading.statements import Reading
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.spans import step_at
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.node import Node
+from chainrule.primitives.sources import constant
 
 MOST_LIVES = 200
 
@@ -35,7 +40,7 @@ def memory_data(
         if at in shown:
             lives.append(
                 {
-                    **_name(reading, life.node, ids),
+                    **_name(run, reading, life.node, ids),
                     "kind": kind,
                     "nbytes": life.nbytes,
                     "first": life.first,
@@ -66,19 +71,26 @@ def memory_data(
     }
 
 
-def _name(reading: Reading, node: Node, ids: Mapping[Node, int]) -> dict[str, Any]:
-    """The value, or in which named value an unnamed one is."""
+def _name(run: RunMemory, reading: Reading, node: Node, ids: Mapping[Node, int]) -> dict[str, Any]:
+    """The value, or what an unnamed one is and in which named value; of a loop, what lies in it."""
+    found: dict[str, Any] = {"value": ids.get(node), "inside": None, "parts": ""}
     if node in ids:
         name = reading.graph.name_of.get(node) or reading.sources[node]
-        return {"value": ids[node], "inside": None, "label": text(name)}
-    label = part_of(reading, node)
-    statement = reading.statement_of.get(node)
-    inside = None if statement is None else ids.get(statement.value)
-    return {"value": None, "inside": inside, "label": text(label)}
+        return {**found, "label": text(name)}
+    statement, block = reading.statement_of.get(node), block_of(run, node)
+    found["inside"] = None if statement is None else ids.get(statement.value)
+    if block is not None:
+        return {**found, "label": text(block.title), "parts": text(block.parts)}
+    if node.primitive is constant:
+        return {**found, "label": "a constant without a name"}
+    label = f"{expression(reading.graph, node)}, {part_of(reading, node)}"
+    return {**found, "label": text(label)}
 
 
 def part_of(reading: Reading, node: Node) -> str:
-    """What a value without a name is called: `a part of scores`."""
+    """What a value without a name is called: `a part of scores`, `the loop over cell`."""
+    if holds_bodies(node):
+        return in_words(node)
     statement = reading.statement_of.get(node)
     return "a value without a name" if statement is None else f"a part of {statement.name}"
 

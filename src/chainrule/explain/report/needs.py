@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from chainrule.explain.memory.report import MemoryReport
-from chainrule.explain.memory.why import reason, sentence
+from chainrule.explain.memory.value import value_of
+from chainrule.explain.memory.why import sentence
 from chainrule.explain.report.plain import text
 from chainrule.graph.node import Node
 
@@ -14,6 +15,7 @@ NOTHING: Mapping[str, Any] = {
     "kept_because": "",
     "why": "",
     "stored": None,
+    "view_of": "",
     "made_at": None,
     "last_needed_at": None,
 }
@@ -30,11 +32,12 @@ class Needs:
         run = self.run
         if run is None:
             return NOTHING
-        lives, made = run.lives_of.get(node, ()), run.made_at(node)
+        value = value_of(run, name, node)
         return {
-            "kept_because": text(reason(run, node)),
+            "kept_because": text(value.kept_because),
             "why": text(sentence(run, node, name)),
-            "stored": bool(lives),
-            "made_at": lives[0].first if lives and lives[0].first else made,
-            "last_needed_at": lives[-1].last_read if lives else made,
+            "stored": value.stored,
+            "view_of": text(value.view_of),
+            "made_at": value.made_at,
+            "last_needed_at": value.last_needed_at,
         }

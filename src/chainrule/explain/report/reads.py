@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chainrule.explain.reading.statements import FORWARD, Reading
+from chainrule.explain.reading.statements import FORWARD, Reading, is_repeated
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.node import Node
 
 MOST = 300  # values that are remembered of one without a name
@@ -14,10 +15,13 @@ def reads_of(reading: Reading, ids: Mapping[Node, int]) -> tuple[dict[Node, tupl
     """For each node of `ids`, those of what it is made from, in order of first use.
 
     What has the name of a gradient alone is no named value to the forward pass (see `read_apart`).
+    Where a pass reads what is inside of a statement of another one (the backward pass: x W of
+    h = max(x W, 0)), it reads that statement's value: it computes nothing from x and W.
     One walk through the graph.  Of an unnamed value that is made from very many, only the first
     are remembered, or a chain of them would take quadratic time; the second result counts these.
     """
     found: dict[Node, tuple[int, ...]] = {}
+    outside: dict[Node, tuple[int, ...]] = {}  # what statements of other passes read there
     cut = 0
     for node in reading.graph.nodes:
         statement = reading.statement_of.get(node)
@@ -28,9 +32,18 @@ def reads_of(reading: Reading, ids: Mapping[Node, int]) -> tuple[dict[Node, tupl
             if parent in ids and is_named:
                 reads[ids[parent]] = None
             else:
-                reads.update(dict.fromkeys(found[parent]))
+                owner = reading.statement_of.get(parent)
+                is_far = statement and owner and owner.during != statement.during
+                reads.update(dict.fromkeys((outside if is_far else found)[parent]))
         kept = tuple(reads)
         if node not in ids and len(kept) > MOST:
             kept, cut = kept[:MOST], cut + 1
         found[node] = kept
+        outside[node] = kept
+        if is_repeated(node):
+            seen = [(ids[one],) if one in ids else outside[one] for one in node.inputs]
+            outside[node] = tuple(dict.fromkeys([at for one in seen for at in one]))
+        elif statement and statement.value in ids and not holds_bodies(node):
+            # of a loop, other passes read what is kept of its iterations, not the named result
+            outside[node] = (ids[statement.value],)
     return {node: found[node] for node in ids if node in found}, cut

@@ -9,12 +9,15 @@ from itertools import accumulate
 from typing import Any
 
 from chainrule.explain.memory.run_memory import RunMemory
+from chainrule.explain.memory.why import seen_in
 from chainrule.explain.report.circles import Circle, circles_of
 from chainrule.explain.report.loops import first_results
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.spans import fullest_of, step_at
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.schedule.virtual import shows_its_input
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,8 @@ def _times(circles: Sequence[Circle], graph: Graph, run: RunMemory | None) -> di
         pairs = zip(graph.nodes, run.graph.nodes, strict=True)
         made_at = {node: run.made_at(bound) for node, bound in pairs}
         for one in circles:
-            nodes = (*one.nodes, *(graph.names[name] for name in one.gives))
+            nodes = [*one.nodes, *(graph.names[name] for name in one.gives)]
+            nodes += [whole for node in nodes if holds_bodies(whole := _shown_by(node))]
             numbers = [number for node in nodes if (number := made_at.get(node))]
             if numbers:
                 begun[one.key] = min(numbers)
@@ -105,6 +109,13 @@ def _times(circles: Sequence[Circle], graph: Graph, run: RunMemory | None) -> di
         latest = max((found[key] for key in one.needs if key in found), default=0)
         found[one.key] = begun.get(one.key, needed.get(one.key, latest))
     return found
+
+
+def _shown_by(node: Node) -> Node:
+    """What a view shows: of a result of a loop, the loop."""
+    while shows_its_input(node.primitive):
+        node = node.inputs[0]
+    return node
 
 
 def _order(circles: Sequence[Circle], times: Mapping[str, int]) -> list[Circle]:
@@ -171,9 +182,10 @@ def _frees(
     names = run.graph.names
     written = {value: at for at, several in enumerate(writes) for value in several}
     for name, value in ids.items():
-        if value not in written or names[name] not in run.life_of:
+        node = names[name]
+        life = run.life_of.get(seen_in(run, node) or node)  # a view is there with what it shows
+        if value not in written or life is None:
             continue
-        life = run.life_of[names[name]]
         end = max(life.last, life.last_read)  # bytes that are taken over in place are read then
         if end < run.usage.count:
             found[max(step_at(instructions, end), written[value])].append(value)

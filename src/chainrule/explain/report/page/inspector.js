@@ -6,7 +6,7 @@ import { inspectBox, inspectScope } from "./inspect_scope.js";
 import { inspectValue, section } from "./inspect_value.js";
 import { stepChip, valueChip, valueChips } from "./chips.js";
 import { fitEquation, forgetFit } from "./equations.js";
-import { unnamedValue } from "./memory_rows.js";
+import { restTold, unnamedValue } from "./memory_rows.js";
 import { aliveAt } from "./memory_stack.js";
 import { asNumber, bytesText, counted, kindText, numberText } from "./words.js";
 
@@ -144,7 +144,8 @@ function largestAtPeak(page) {
   const rows = aliveAt(memory, memory.peak_instruction);
   return rows.slice(0, LARGEST_SHOWN_FIRST).map((row) => {
     const unnamed = row.value === null ? unnamedValue(page, row) : null;
-    const named = row.value === null ? row.label : valueChip(page, row.value);
+    const rest = element("span", { title: restTold(row) }, row.label);
+    const named = row.value === null ? rest : valueChip(page, row.value);
     const what = unnamed ? stepChip(page, unnamed.step, unnamed.text) : named;
     return element("div", { class: "pair" }, what, element("span", {}, bytesText(row.nbytes)));
   });

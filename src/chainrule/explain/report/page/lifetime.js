@@ -17,7 +17,9 @@ export function lifetime(page, id) {
   const words = element("span", {}, made ? "Made at " : "There from the start");
   if (made) words.append(...makerChips(page, id));
   if (!page.data.memory) return element("p", {}, words, ".");
-  if (freed === Infinity) words.append(", kept to the end.");
+  const { stored, view_of: whole } = model.values[id];
+  if (!stored && !whole) words.append(", never stored.");
+  else if (freed === Infinity) words.append(", kept to the end.");
   else words.append(", needed last at ", stepChip(page, freed), ", then freed.");
   const from = Math.max(made - 1, 0);
   const to = Math.min(freed, count);

@@ -94,13 +94,15 @@ export function bandPath(band, x, y) {
     d: `M${above.join("L")}L${below.join("L")}Z`,
   };
   if (band.value !== null) path["data-value-id"] = band.value;
-  const told = `${band.label}: ${bytesText(band.nbytes)}`;
+  const inside = band.parts ? ` (${band.parts})` : "";
+  const told = `${band.label}: ${bytesText(band.nbytes)}${inside}`;
   return vector("path", path, vector("title", {}, told));
 }
 
 /** A name where the band is high and even for long enough. */
 function bandLabel(band, x, y) {
-  const room = band.label.length * LETTER_WIDTH + 8;
+  const label = band.label.split(": ")[0]; // of a loop, without what lies in its result
+  const room = label.length * LETTER_WIDTH + 8;
   const count = band.last - band.first + 1;
   for (let from = 0; from < count;) {
     let to = from;
@@ -111,7 +113,7 @@ function bandLabel(band, x, y) {
       return vector(
         "text",
         { class: "band-label", x: x(band.first + from) + 5, y: middle },
-        band.label,
+        label,
       );
     }
     from = to + 1;

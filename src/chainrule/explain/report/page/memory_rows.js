@@ -1,10 +1,14 @@
 // One line of the list of what is alive: a value, one without a name, or many small ones.
 
-import { labelText, shortened, stepTitle, swatch, valueLabel } from "./chips.js";
+import { stepTitle, swatch, valueLabel } from "./chips.js";
 import { element } from "./dom.js";
 import { bytesText, countText } from "./words.js";
 
 const LETTERS = 22;
+const TOLD = new Map([
+  ["workspace", "workspace: what a kernel needs in addition to its arrays while it runs"],
+  ["padding", "padding: alignment, and gaps between arrays"],
+]);
 
 /**
  * @param {import("./chips.js").Page} page
@@ -31,25 +35,31 @@ export function aliveRow(page, row, most) {
   }
   const unnamed = unnamedValue(page, row);
   const name = element("span", { class: "formula plain" }, unnamed?.text ?? row.label);
-  if (!unnamed) return element("li", { class: "row" }, ...line(name));
+  if (!unnamed) return element("li", { class: "row", title: restTold(row) }, ...line(name));
   const go = () => page.actions.goTo(unnamed.step);
   return button({ class: "row", title: unnamed.told, click: go }, name);
 }
 
 /**
- * A value without a name by the step during which it is made: `step 5: scores`; null for sums.
+ * What a sum of bytes is, in more words.
+ * @param {any} row of `aliveAt`
+ * @returns {string}
+ */
+export function restTold({ kind, label }) {
+  return TOLD.get(kind) ?? label;
+}
+
+/**
+ * A value without a name: what it is, and the step during which it is made; null for sums.
  * @param {import("./chips.js").Page} page
  * @param {any} row of `aliveAt`
  * @returns {{step: number, text: string, told: string}|null}
  */
-export function unnamedValue(page, { first, label, isRest }) {
+export function unnamedValue(page, { first, label, parts, isRest }) {
   const { model } = page;
   if (isRest || !first) return null;
   const step = model.stepAt(first);
-  const id = model.valueOfStep(step);
-  const begin = `step ${countText(step)}`;
-  const text = id === null ? begin : `${begin}: `;
-  const name = id === null ? "" : shortened(labelText(model.values[id]), LETTERS - text.length);
-  const told = `${label}, a value without a name, made in ${begin}, ${stepTitle(page, step)}`;
-  return { step, text: text + name, told };
+  const inside = parts && ` (${parts})`;
+  const told = `${label}${inside}, made in step ${countText(step)}, ${stepTitle(page, step)}`;
+  return { step, text: label, told };
 }
