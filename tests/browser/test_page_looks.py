@@ -200,3 +200,6 @@ def test_in_a_small_window_the_whole_can_be_looked_at_and_fitted(opened) -> None
     assert page.locator(".percent").inner_text() == shown
     page.locator(".narrow-tools select").select_option("norm")
     assert page.locator("#colour").input_value() == "norm"
+    calm(page)
+    legend, tools = (page.locator(one).bounding_box() for one in (".legend", ".narrow-tools"))
+    assert legend["y"] + legend["height"] <= tools["y"], "the scales lie on the buttons"
