@@ -70,6 +70,9 @@ def test_the_circle_of_the_loop_says_the_same(shared) -> None:
 def test_a_loop_that_goes_back_begins_with_the_last_slice_and_no_number_is_broken(shared) -> None:
     page = shared("recurrent")
     assert "from the last to the first slice" in text_of(page, "gradient dJ/dW")
+    link = page.get_by_text("Symbols that are not defined here").locator("button").first
+    assert "scan of cell)" in text_of(page, f"value {link.get_attribute('title').split(':')[0]}")
+    text_of(page, "gradient dJ/dW")
     told = page.locator("#inspector .iterations output")
     assert told.inner_text() == "t = 40 (slice 39), iteration 1 of 40"
     page.locator("#inspector .iterations input").focus()

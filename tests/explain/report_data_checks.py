@@ -45,7 +45,7 @@ WEIGHED = set(
     "kinds".split()
 )
 REPEATED = set("values parts_of label sources from_parts steps times nanoseconds nbytes".split())
-LOOP = set("operation bodies length limit reverse latex text results".split())
+LOOP = set("operation bodies length limit reverse latex text results reads".split())
 GIVEN = {"input", "parameter", "state", "constant"}
 
 

@@ -21,7 +21,8 @@ def loops_of(
 
     `equations` are those of `written`, which is `graph` with its named sizes.
     """
-    found = {node: one for node, one in results(graph).items() if node in ids}
+    every = results(graph)
+    found = {node: one for node, one in every.items() if node in ids}
     siblings: dict[Node, dict[int, int]] = {}
     for node, one in found.items():
         siblings.setdefault(one.holder, {})[one.place] = ids[node]
@@ -29,10 +30,12 @@ def loops_of(
     said: dict[Node, list[Equation]] = {}
     for one, holder in of_bodies(equations, written).items():
         said.setdefault(shown[holder], []).append(one)
-    loops = {
-        holder: _loop(holder, said.get(holder, []), [at for _, at in sorted(places.items())])
-        for holder, places in siblings.items()
-    }
+    loops: dict[Node, dict[str, Any]] = {}
+    for holder, places in siblings.items():
+        before = dict.fromkeys(every[one].holder for one in holder.inputs if one in every)
+        reads = [min(siblings[one].items())[1] for one in before if one in siblings]
+        given = [at for _, at in sorted(places.items())]
+        loops[holder] = _loop(holder, said.get(holder, []), given, reads)
     return {node: loops[one.holder] for node, one in found.items()}
 
 
@@ -58,7 +61,7 @@ def of_bodies(equations: Equations, graph: Graph) -> dict[Equation, Node]:
     return {one: holders[one.node] for one in equations if one.node in holders}
 
 
-def _loop(holder: Node, said: list[Equation], ids: list[int]) -> dict[str, Any]:
+def _loop(holder: Node, said: list[Equation], ids: list[int], reads: list[int]) -> dict[str, Any]:
     params = dict(holder.params)
     length = params.get("length")
     is_back = holder.primitive is unwind
@@ -71,4 +74,5 @@ def _loop(holder: Node, said: list[Equation], ids: list[int]) -> dict[str, Any]:
         "latex": [one.latex() for one in said],
         "text": "\n".join(lines(str(one)) for one in said),
         "results": ids,
+        "reads": reads,
     }

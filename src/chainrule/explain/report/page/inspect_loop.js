@@ -16,9 +16,19 @@ const LOOP_STATISTICS = ["min", "max", "mean"];
  */
 export function loopContent(page, loop) {
   const found = [element("p", {}, loopText(loop))];
-  if (loop.latex.length) found.push(equationBlock(loop.latex, loop.text));
+  if (loop.latex.length) {
+    found.push(equationBlock(loop.latex, loop.text));
+    if (loop.reads.length) found.push(symbolsElsewhere(page, loop.reads));
+  }
   found.push(...iterationsContent(page, loop), resultsTable(page, loop.results));
   return found;
+}
+
+/** Where symbols are defined that come from other loops: those whose results this one reads. */
+function symbolsElsewhere(page, ids) {
+  const chips = ids.map((id) => valueChip(page, id));
+  const told = "Symbols that are not defined here are those of the loop of";
+  return element("p", { class: "muted term-facts" }, told, ...chips);
 }
 
 /**
