@@ -44,7 +44,14 @@ def _nanoseconds(work: Work, speeds: Speeds) -> float:
             return node_nanoseconds(work.node, speeds.numpy)
         case ForeignWork():
             each = sum(work_nanoseconds(one, speeds) for one in work.works)
-            return (iterations(work.node) or 1) * (each + speeds.iteration)
+            between = speeds.turn if is_repeated_by_code(work) else speeds.iteration
+            return (iterations(work.node) or 1) * (each + between)
+
+
+def is_repeated_by_code(work: ForeignWork) -> bool:
+    """Whether machine code goes from iteration to iteration: a scan of kernels alone."""
+    foreign = not work.works or any(isinstance(one, ForeignWork) for one in work.works)
+    return not foreign and "condition" not in dict(work.node.params)
 
 
 def _shared(nanoseconds: float, parts: int, speeds: Speeds) -> float:

@@ -54,7 +54,8 @@ class Speeds:
     `reduction` what a sum over columns waits for in each vector, `row` what a row takes beside its
     columns.  Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside
     them, `packing` an element, `product` a call.  `instruction` is what each begins with, `sharing`
-    what threads take to meet, `iteration` one of a loop whose body is compiled, beside the body.
+    what threads take to meet.  Of a loop whose body is compiled, `turn` is an iteration beside the
+    body where machine code goes through it, `iteration` where Python does.
     `memory` are the levels, the nearest first; the last holds everything.
     """
 
@@ -72,6 +73,7 @@ class Speeds:
     instruction: float
     sharing: float
     memory: tuple[Level, ...]
+    turn: float = 200.0
     iteration: float = 10000.0
     numpy: InNumPy = InNumPy()
 

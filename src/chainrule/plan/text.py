@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from chainrule.graph.node import Node
-from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.duration import is_repeated_by_code, work_nanoseconds
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.products.formula import formula
 from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
@@ -30,7 +30,7 @@ WIDTH = 100
 LEAST = 100.0  # nanoseconds that are worth telling
 SMALL = 64  # bytes of a number that is not worth telling
 FOREIGN = "reference evaluation between native parts"
-REPEATED = "compiled code called from Python"
+REPEATED = "compiled code"
 
 Row = tuple[str, str, str, str]  # what, threads and why, bytes, names
 
@@ -170,7 +170,8 @@ class _Text:
             case RoutineWork():
                 yield _routine(work), shared(work.sharing, threads)
             case ForeignWork(node=node) if repeats_compiled_code(node):
-                yield f"{_iterations(node)} of {REPEATED}", "one after another"
+                by = "" if is_repeated_by_code(work) else ", called from Python"
+                yield f"{_iterations(node)} of {REPEATED}{by}", "one after another"
             case ForeignWork():
                 yield FOREIGN, "1 thread: no native kernel"
 

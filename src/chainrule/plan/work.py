@@ -120,8 +120,8 @@ class ProductWork:
 class ForeignWork:
     """A node that has no kernel; what it takes, see `foreign.needs`.
 
-    `fails` says whether it may stop the run by more than its `checks`, whenever it runs.  `works`
-    are those of one iteration, of a loop whose bodies are compiled.
+    `fails`: it may stop the run by more than its `checks`, whenever it runs.  `works` are those of
+    one iteration, of a loop whose bodies are compiled.
     """
 
     node: Node

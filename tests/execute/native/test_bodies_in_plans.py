@@ -59,10 +59,13 @@ def compiles(graph: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
 @pytest.mark.parametrize(
     ("graph", "said"),
     [
-        (lambda: summed(12), "12 iterations of compiled code called from Python"),
-        (lambda: summed(4), "4 iterations of compiled code called from Python"),
+        (lambda: summed(12), "12 iterations of compiled code one after another"),
+        (lambda: summed(4), "4 iterations of compiled code one after another"),
         (lambda: summed(3), "reference evaluation between native parts"),
-        (lambda: cr.trace(doubled, X), "iterations while a condition holds of compiled code"),
+        (
+            lambda: cr.trace(doubled, X),
+            "iterations while a condition holds of compiled code, called from Python",
+        ),
         (lambda: cr.trace(chosen, X), "reference evaluation between native parts"),
     ],
     ids=["scan", "shortest scan", "short scan", "while", "cond"],
@@ -75,10 +78,10 @@ def test_the_text_says_what_a_run_does(
     assert said in text
     compiled = compiles(made, monkeypatch)
     assert compiled == ("compiled" in said)
-    assert ("1 loop of compiled code called from Python" in text) == compiled
+    assert ("1 loop of compiled code" in text) == compiled
     assert ("1 by reference evaluation" in text) != compiled
 
 
 def test_the_plan_of_a_graph_says_it() -> None:
     plan = summed(12).compile(executor="native").plan()
-    assert "12 iterations of compiled code called from Python" in str(plan)
+    assert "12 iterations of compiled code" in str(plan)
