@@ -39,8 +39,8 @@ def closed_form(unit: Unit, variable: Node, upstream: Node | None) -> list[Node]
         if found.shape != variable.shape:
             found = np.broadcast_to(found, variable.shape)
     given = {first, unit.result, *unit.variables}
-    made = _made(found.node, given)
-    return _made(_without_ones(made), given)
+    made = computed(found.node, given)
+    return computed(_without_ones(made), given)
 
 
 def _call_of(node: Node, new: Mapping[Node, Node]) -> tuple:
@@ -96,7 +96,7 @@ def _is_one(node: Node) -> bool:
     return node.primitive is full and node.param("value") == 1
 
 
-def _made(node: Node, given: Collection[Node]) -> list[Node]:
+def computed(node: Node, given: Collection[Node]) -> list[Node]:
     """The nodes between those that are given and this one, in topological order."""
     done: set[Node] = set(given)
     order: list[Node] = []

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ShapeError
+from chainrule.explain.equations.closed import computed
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.polynomials import (
     Denominator,
@@ -113,7 +114,7 @@ class Probabilities:
             made: Any = softmax(Traced(of.x, program), of.axis)
             self._softmaxes[of] = made.node
             self._made.add(made.node)
-            self._functions.add_calls([of.x, *_between(made.node, of.x)])
+            self._functions.add_calls([of.x, *computed(made.node, [of.x])])
         return Traced(self._softmaxes[of], program)
 
     def _polynomial(self, node: Node, depth: int) -> Polynomial:
@@ -288,18 +289,3 @@ def _as_column(polynomial: Polynomial) -> Polynomial:
         frozenset((column(one), exponent) for one, exponent in product): number
         for product, number in polynomial.items()
     }
-
-
-def _between(node: Node, end: Node) -> list[Node]:
-    """The nodes that compute one from another, in topological order."""
-    order: list[Node] = []
-    done, stack = {end}, [(node, False)]
-    while stack:
-        one, is_after = stack.pop()
-        if is_after:
-            order.append(one)
-        elif one not in done:
-            done.add(one)
-            stack.append((one, True))
-            stack += [(parent, False) for parent in one.inputs]
-    return order
