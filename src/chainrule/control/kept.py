@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chainrule.control.bodies import between, body_of, reached
+from chainrule.control.bodies import between, reached
 from chainrule.control.joined import Numbers, from_line_of
 from chainrule.control.least_cut import least_cut
 from chainrule.control.loops import Given, Loop
@@ -105,39 +105,14 @@ def _with(
     """The scan on these inputs that reads rows in place of values, and stacks more."""
     loop = loop_of(node, inputs)
     slices = [*loop.slices, *(Given("kept", rows, inner) for inner, rows in read.items())]
-    stacked = [*loop.stacked, *extra]
-    results = [*(one.after for one in loop.carries), *stacked]
-    inside = set(between([*loop.inner, *read], results))
-    constants = [one for one in loop.constants if one.inner in inside]
-    slices = [one for one in slices if one.inner in inside]
-    body = body_of(
-        loop.name,
-        [
-            *((one.name, one.inner) for one in constants),
-            *((one.name, one.before) for one in loop.carries),
-            *((one.name, one.inner) for one in slices),
-        ],
-        [
-            *((f"{one.name}_next", one.after) for one in loop.carries),
-            *((f"y_{i}" if i else "y", one) for i, one in enumerate(stacked)),
-        ],
-        loop.names,
+    loop = replace(loop, slices=tuple(slices), stacked=(*loop.stacked, *extra))
+    inside = set(between(loop.inner, _results(loop)))
+    loop = replace(
+        loop,
+        constants=tuple([one for one in loop.constants if one.inner in inside]),
+        slices=tuple([one for one in slices if one.inner in inside]),
     )
-    operands = [
-        *(one.outer for one in constants),
-        *(one.initial for one in loop.carries),
-        *(one.outer for one in slices),
-    ]
-    whole = scan(
-        *operands,
-        body=body,
-        carries=len(loop.carries),
-        constants=len(constants),
-        dtype=node.dtype,
-        length=loop.length,
-        reverse=loop.reverse,
-    )
-    return from_line_of(node, whole)
+    return from_line_of(node, loop.node(scan, node.dtype))
 
 
 # What is kept ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -133,35 +133,42 @@ class Loop:
             if one.before in read and one.after is not one.before
         ]
         slices = [one for one in self.slices if one.inner in read]
-        kept = [self.carries[i] for i in moving]
+        only = replace(
+            self,
+            constants=tuple(constants),
+            carries=tuple([self.carries[i] for i in moving]),
+            slices=tuple(slices),
+            stacked=tuple([self.stacked[i] for i in stacked]),
+        )
+        node = only.node(scan, dtype)
+        return node, [i for i in moving if self.carries[i].before.dtype == dtype]
+
+    def node(self, scan: Primitive, dtype: np.dtype) -> Any:
+        """The scan node of this loop as it is, with the results of one dtype."""
         body = body_of(
             self.name,
             [
-                *((one.name, one.inner) for one in constants),
-                *((one.name, one.before) for one in kept),
-                *((one.name, one.inner) for one in slices),
+                *((one.name, one.inner) for one in self.constants),
+                *((one.name, one.before) for one in self.carries),
+                *((one.name, one.inner) for one in self.slices),
             ],
             [
-                *((f"{one.name}_next", one.after) for one in kept),
-                *(
-                    (f"y_{place}" if place else "y", self.stacked[i])
-                    for place, i in enumerate(stacked)
-                ),
+                *((f"{one.name}_next", one.after) for one in self.carries),
+                *((f"y_{place}" if place else "y", one) for place, one in enumerate(self.stacked)),
             ],
             self.names,
         )
         operands = [
-            *(one.outer for one in constants),
-            *(one.initial for one in kept),
-            *(one.outer for one in slices),
+            *(one.outer for one in self.constants),
+            *(one.initial for one in self.carries),
+            *(one.outer for one in self.slices),
         ]
-        node = scan(
+        return scan(
             *operands,
             body=body,
-            carries=len(kept),
-            constants=len(constants),
+            carries=len(self.carries),
+            constants=len(self.constants),
             dtype=dtype,
             length=self.length,
             reverse=self.reverse,
         )
-        return node, [i for i in moving if self.carries[i].before.dtype == dtype]
