@@ -11,7 +11,7 @@ from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.packing import matched, packed, stacked_type, unpacked, zeros_like
 from chainrule.control.seeds import Seeds, inner_condition
 from chainrule.errors import MemoryLimitError
-from chainrule.graph.node import Node
+from chainrule.graph.node import Node, stamp
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import array_type
 from chainrule.primitives.arithmetic import add
@@ -343,6 +343,7 @@ def _shifted(initial: Any, rows: Any, reverse: bool) -> Any:
     if initial.type.weak:
         initial = matched(initial, array_type(initial.dtype, ()))
     first = reshape(initial, shape=(1, *initial.shape))
+    stamp((first,), initial.origin)  # for whoever explains it: no derivative
     length = rows.shape[0]
     if length == 1:
         return first

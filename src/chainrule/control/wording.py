@@ -22,6 +22,11 @@ def users_name(body: Body) -> str:
     return "" if name == LAMBDA else name
 
 
+def gives_derivatives(body: Body) -> bool:
+    """Whether a body was made by a derivative, and gives cotangents or tangents."""
+    return body.graph.name.endswith(("_cotangent", "_tangent"))
+
+
 def loop_text(body: Body) -> str:
     """`while_loop(step)`."""
     name = users_name(body)

@@ -16,7 +16,7 @@ from chainrule.graph.node import Node
 def with_inside(found: Diagnosis, fault: Fault, replay: Replay) -> Diagnosis:
     """What is told of the first fault in a turn, of which `fault` is the whole, and `found` its
     diagnosis; `found` itself where the fault is in no loop and no choice."""
-    around = {**replay.around, **_names_within(replay.traced)} if fault.inside else {}
+    around = {**replay.around, **names_within(replay.traced)} if fault.inside else {}
     while fault.inside is not None:
         inside = fault.inside
         body = inside.turn.body.graph
@@ -34,7 +34,7 @@ def with_inside(found: Diagnosis, fault: Fault, replay: Replay) -> Diagnosis:
     return found
 
 
-def _names_within(graph: Graph) -> Names:
+def names_within(graph: Graph) -> Names:
     """The names of the nodes in all bodies of a graph, of which origins in its derivative know."""
     names: dict[Node, str] = {}
     pending = [graph]

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from chainrule.explain.nonfinite.inside import names_within
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.subject import Subject
 from chainrule.explain.report.terms import Computed, NotComputedError
-from chainrule.explain.zeros.find import Walker
+from chainrule.explain.zeros.frames import Frames
 from chainrule.explain.zeros.text import of_units, of_value
 from chainrule.explain.zeros.units import dead_units
+from chainrule.explain.zeros.walk import Walker
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
 MOST = 500  # values that are explained
+VISITS = 8_000  # of nodes in turns of loops: about two seconds
 WORK = 10  # as many evaluations as there are nodes in the graph, so often
 
 
@@ -28,9 +31,9 @@ class WhyZero:
         self.unexplained = 0
         self.dead: Mapping[str, str] = {}
         if self.values is not None:
-            names = {**subject.graph.name_of, **graph.name_of}
+            names = {**names_within(subject.graph), **names_within(graph)}
             self.computed = Computed(graph, self.values, WORK)
-            self.walker = Walker(graph, names, self.computed)
+            self.walker = Walker(graph, names, self.computed, Frames(VISITS))
             found = dead_units(subject.graph, graph, self.values)
             self.dead = {one.name: of_units(one) for one in found}
 

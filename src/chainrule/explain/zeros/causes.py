@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from chainrule.explain.nonfinite import flow
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import divide, multiply
+from chainrule.primitives.primitive import MOVING
 
 SEED = 0
 
@@ -59,15 +61,21 @@ class Splitter:
         for place in order:
             if not rest.any():
                 return
-            others = {k: _random(arrays[k]) for k in places if k != place}
+            others = {k: _random_like(arrays[k]) for k in places if k != place}
             found = rest & self._is_zero(node, arrays, others, rest)
             followed = found & self._reads_zeros(node, place)
             if followed.any():
                 yield place, followed
                 rest = rest & ~followed
             ended = ended | found
+        if isinstance(node.primitive.kernel, MOVING):  # zeros beside others are what they were
+            for place in set(range(len(arrays))) - set(places):
+                found = rest & self._reads_zeros(node, place)
+                if found.any():
+                    yield place, found
+                    rest, ended = rest & ~found, ended & ~found
         # Last, for derivatives have a mask where nothing comes back, whatever the function passes.
-        random = {k: _random(arrays[k]) for k in places}
+        random = {k: _random_like(arrays[k]) for k in places}
         ended = rest & (ended | self._is_zero(node, arrays, random, rest))
         if holds_bodies(node):
             ended = rest
@@ -81,14 +89,14 @@ class Splitter:
         """Elements that no operand alone makes 0: all terms are, or factors in turn, or they
         cancel."""
         rest = mask
-        for place in sorted(places, key=lambda k: int(np.count_nonzero(arrays[k] == 0))):
-            found = rest & self._reads_zeros(node, place)
+        for place in places:
+            found = mask & self._reads_zeros(node, place)
             if found.any():
                 yield place, found
                 rest = rest & ~found
         if not rest.any():
             return
-        filled = {k: np.where(arrays[k] == 0, _random(arrays[k]), arrays[k]) for k in places}
+        filled = {k: np.where(arrays[k] == 0, _random_like(arrays[k]), arrays[k]) for k in places}
         cancelled = rest & self._is_zero(node, arrays, filled, rest)
         if cancelled.any():
             small = node.primitive in (multiply, divide)
@@ -119,7 +127,13 @@ class Splitter:
             return otherwise
 
 
-def _random(like: np.ndarray) -> np.ndarray:
+def _random_like(array: np.ndarray) -> np.ndarray:
+    return _random(array.shape, array.dtype)
+
+
+@lru_cache(8)
+def _random(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Positive numbers, so that sums of them are not 0."""
-    made = np.random.default_rng(SEED).uniform(1, 2, like.shape)
-    return made.astype(like.dtype)
+    made = np.random.default_rng(SEED).uniform(1, 2, shape).astype(dtype)
+    made.setflags(write=False)
+    return made

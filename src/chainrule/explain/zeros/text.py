@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from chainrule.graph.words import printable
 
 if TYPE_CHECKING:
-    from chainrule.explain.zeros.find import Cause, ZeroElements, Zeros
+    from chainrule.explain.zeros.found import Cause, ZeroElements, Zeros
     from chainrule.explain.zeros.units import DeadUnits
 
 
@@ -41,9 +41,11 @@ def of_value(one: ZeroElements) -> Iterator[str]:
 
 
 def of_cause(cause: Cause) -> str:
-    """`1,552: h = maximum(z, 0) passes nothing back there (model.py:12)`."""
+    """`1,552: h = maximum(z, 0) passes nothing back (model.py:12)`."""
     place = f" ({printable(cause.place)})" if cause.place else ""
-    return f"{cause.count:,}: {cause.because}{place}"
+    within = f" {cause.within}" if cause.within else ""
+    also = "".join(f", and {one}" for one in cause.also)
+    return f"{cause.count:,}: {cause.because}{within}{place}{also}"
 
 
 def of_units(one: DeadUnits) -> str:
