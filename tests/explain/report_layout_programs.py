@@ -121,6 +121,26 @@ def layers_and_penalties(count: int) -> Graph:
     return cr.backward(graph, wrt="params")
 
 
+def gated() -> Graph:
+    """A loop whose cell reads nine parameters."""
+
+    def objective(x: float64["12 n 3"], Wz, Uz, bz, Wr, Ur, br, Wh, Uh, bh, V):
+        def cell(h, x_t):
+            z = cr.sigmoid(x_t @ Wz + h @ Uz + bz)
+            r = cr.sigmoid(x_t @ Wr + h @ Ur + br)
+            h = (1 - z) * h + z * np.tanh(x_t @ Wh + (r * h) @ Uh + bh)
+            return h, None
+
+        h, _ = cr.scan(cell, np.zeros_like(x, shape=(x.shape[1], 4)), x)
+        L = np.sum(np.tanh(h @ V) ** 2)
+        return L
+
+    shapes = {"W": (3, 4), "U": (4, 4), "b": (4,)}
+    params = {f"{kind}{gate}": np.zeros(shapes[kind]) for gate in "zrh" for kind in "WUb"}
+    params["V"] = np.zeros((4, 2))
+    return cr.backward(cr.trace(objective, **params), wrt=tuple(params))
+
+
 def with_gradients(graph: Graph) -> Graph:
     """The backward pass too."""
     return cr.backward(graph, wrt=(graph.inputs[0].name,))
@@ -134,5 +154,6 @@ PROGRAMS: dict[str, Callable[[], Graph]] = {
     "transformer of 4": lambda: transformer(4),
     "transformer of 7 with a penalty": lambda: transformer(7, decay=0.1),
     "clipped step": lambda: clipped_step(10),
+    "gated": gated,
     "calls in calls": lambda: calls_in_calls(7),
 }

@@ -18,6 +18,7 @@ from report_layout_programs import (
     PROGRAMS,
     calls_in_calls,
     clipped_step,
+    gated,
     layers_and_penalties,
     transformer,
     with_gradients,
@@ -129,6 +130,32 @@ def test_small_graphs_are_open() -> None:
     assert len(drawing["items"]) < MOST
     assert drawing["open"] == all_scopes(drawing) != []
     assert "repeat" in {scope.get("kind") for _, scope, _ in scopes(drawing)}
+
+
+def test_parameters_of_one_operator_are_one_box_until_it_is_unfolded() -> None:
+    data = drawing_data(gated())
+    [band] = data["bands"]
+    _, scope = band["scopes"]
+    assert (scope["kind"], scope["title"], scope["parent"]) == ("parameters", "9 parameters", 0)
+    said = {one: scope[one]["label"]["lines"][0][0][0] for one in ("box", "mirror")}
+    assert said == {"box": "9 parameters", "mirror": "9 gradients"}
+    inside = [data["items"][number]["name"] for number in sorted(set(scope["things"]))]
+    assert sorted(inside) == sorted(f"{kind}{gate}" for gate in "zrh" for kind in "WUb")
+    assert "V" not in inside and data["open"] == []
+    layout = data["layouts"][band["scopes"][0]["layout"]]
+    circle = band["scopes"][0]["things"].index(_number(data, "scan"))
+    ends = layout["connections"][1::4]
+    folded = [at for at, kind in enumerate(layout["kinds"]) if kind == 2]
+    starts = [
+        one for one, end in zip(layout["connections"][::4], ends, strict=True) if end == circle
+    ]
+    assert starts.count(folded[0]) == 9, "no arrow is lost"
+
+
+def _number(data: dict[str, Any], word: str) -> int:
+    """The first item of the picture whose tip has a word."""
+    circles = [item["form"] == "circle" and word in item["tip"] for item in data["items"]]
+    return circles.index(True)
 
 
 def test_equal_blocks_share_layouts_and_stand_in_a_repetition() -> None:

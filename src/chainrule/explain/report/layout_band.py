@@ -30,6 +30,7 @@ from chainrule.explain.report.layout_looks import (
     title_width,
 )
 from chainrule.explain.report.layout_nested import Boxes, Kept, Layouts, Pair, nested_data
+from chainrule.explain.report.layout_parameters import parameter_scopes, parameters_box
 from chainrule.explain.report.outline_groups import PageScope, page_scopes, scopes_in
 
 
@@ -48,11 +49,12 @@ class PageBand:
         if not few:
             self._bundle(copied(flat))
         self.whole = page_scopes(units, flat.units, name, boxes_of_units(self.flat))
-        self.every = scopes_in(self.whole)
         if not few:
             self._bundle(distant(self.flat, Homes(self.flat, self.whole)))
             self._bundle(shared(self.flat, Homes(self.flat, self.whole)))
         self.homes = Homes(self.flat, self.whole)
+        self.parameters = parameter_scopes(self.flat, self.homes)
+        self.every = scopes_in(self.whole)
         self.items = self._items(self.flat)
         self.mirrored = self._items(self.mirror.band) if self.mirror else ()
         self.number_of = {item.key: number for number, item in enumerate(self.items)}
@@ -155,6 +157,12 @@ class PageBand:
             units = inside[scope] = tuple(chain.from_iterable(parts))
             if scope is self.whole:
                 continue
+            is_mirrored = folded[scope] == 2
+            if scope in self.parameters:
+                bundle = self.parameters[scope]
+                box = parameters_box(bundle, self.mirror if is_mirrored else None, self.looks)
+            else:
+                box = box_data(scope, units, self.looks, mirrored=is_mirrored)
             found[scope.key] = {
                 "kind": scope.kind,
                 "title": scope_title(scope, units, self.looks),
@@ -162,7 +170,7 @@ class PageBand:
                 "path": scope.path,
                 "operators": len(units),
                 "values": sum(bool(unit.name) for unit in units),
-                **box_data(scope, units, self.looks, mirrored=folded[scope] == 2),
+                **box,
             }
         return found
 

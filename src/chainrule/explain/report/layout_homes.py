@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from chainrule.explain.drawing.bands import Flat
 from chainrule.explain.drawing.figure import Form
@@ -80,6 +80,12 @@ class Homes:
             scope = self.parents[scope]
             found.append(scope)
         return found[::-1]
+
+    def add(self, scope: PageScope, around: PageScope, keys: Iterable[str]) -> None:
+        """A scope more, with boxes that stood around it."""
+        around.elements.insert(0, scope)
+        self.parents[scope] = around
+        self.of.update((key, scope) for key in keys)
 
     def _counts(self) -> Mapping[PageScope, int]:
         """How many boxes stand directly in each scope."""

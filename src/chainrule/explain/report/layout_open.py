@@ -15,10 +15,12 @@ def opened_first(
 
     `inside` says how many boxes stand directly in a scope, `folded` as how many it is drawn when
     it is folded (two where there is one below it).  Small graphs are open; of others, calls are
-    opened level by level, those of one function together, but no repetition and no stretch.
+    opened level by level, those of one function together, but no repetition, no stretch and no
+    parameters.
     """
     level = list(wholes)
-    every = [one for whole in level for one in scopes_in(whole) if one.kind is not Kind.WHOLE]
+    shut = Kind.WHOLE, Kind.PARAMETERS
+    every = [one for whole in level for one in scopes_in(whole) if one.kind not in shut]
     if sum(inside.values()) <= FEW_BOXES:
         return [one.key for one in every]
     seen = sum(_boxes(one, inside, folded) for one in level)

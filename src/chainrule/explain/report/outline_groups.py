@@ -20,6 +20,7 @@ class Kind(StrEnum):
     REPEAT = "repeat"  # equal stretches that follow each other, its turns
     TURN = "turn"
     STRETCH = "stretch"  # of a long program
+    PARAMETERS = "parameters"  # which the same operators read
 
 
 @dataclass(eq=False)

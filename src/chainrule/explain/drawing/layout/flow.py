@@ -76,8 +76,8 @@ def _order(task: Task) -> list[int]:
 
 
 def is_leaf(task: Task, incoming: Sequence[Sequence[int]], vertex: int) -> bool:
-    """Whether a vertex is a single item beside the flow, that can hang on another."""
-    return task.beside[vertex] and task.kinds[vertex] is Kind.ITEM and not incoming[vertex]
+    """Whether a vertex is beside the flow, so that it can hang on another."""
+    return task.beside[vertex] and task.kinds[vertex] is not Kind.ENTRY and not incoming[vertex]
 
 
 def _ranks(
@@ -108,7 +108,7 @@ def _hosts(
     for leaf in range(len(rank)):
         if not is_leaf(task, incoming, leaf) or not outgoing[leaf]:
             continue
-        readers = [task.connections[number].end for number in outgoing[leaf]]
+        readers = {task.connections[number].end for number in outgoing[leaf]}
         least = min(rank[one] for one in readers)
         first = [one for one in readers if rank[one] == least]
         if len(first) == 1 and task.kinds[first[0]] is Kind.ITEM:

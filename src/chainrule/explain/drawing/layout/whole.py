@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,6 @@ from chainrule.explain.drawing.layout.grid import Course, Grid, Task
 from chainrule.explain.drawing.layout.rows import arrange
 from chainrule.explain.drawing.layout.scopes import TOP, Connection, Kind, Nest, Scope, Vertex, nest
 
-SOURCES = (Kind.ITEM, Kind.ENTRY)  # what can be beside the flow: an item, also seen from inside
 BY_THE_BOOK = 60  # flat bands of at most so many items are arranged as in a textbook
 
 
@@ -79,8 +78,9 @@ def assemble(
 
 def arrange_all(parts: Nest, items: tuple[Item, ...], *, folded: bool = False) -> dict[int, Grid]:
     """The grid of every scope; where scopes are `folded`, each is a cell of the one around it."""
-    flat = len(parts.scopes) == 1 and len(items) <= BY_THE_BOOK
     beside = frozenset(number for number, item in enumerate(items) if item.beside)
+    aside = {number for number in parts.scopes if folded and _is_aside(parts, number, beside)}
+    flat = len(parts.scopes) - len(aside) == 1 and len(items) <= BY_THE_BOOK
     grids: dict[int, Grid] = {}
     known: dict[object, Grid] = {}
     for number in reversed(parts.scopes):
@@ -91,11 +91,15 @@ def arrange_all(parts: Nest, items: tuple[Item, ...], *, folded: bool = False) -
         )
         task = Task(
             tuple(one.kind for one in scope.vertices),
-            tuple(one.thing in beside and one.kind in SOURCES for one in scope.vertices),
+            tuple(
+                one.thing in (aside if one.kind is Kind.INNER else beside)
+                and one.kind is not Kind.EXIT
+                for one in scope.vertices
+            ),
             tuple(inner),
             tuple(scope.connections),
             number != TOP,
-            flat,
+            flat and number == TOP,
         )
         # Grids of equal scopes are one object, so that comparing them is quick.
         shape = (
@@ -109,6 +113,12 @@ def arrange_all(parts: Nest, items: tuple[Item, ...], *, folded: bool = False) -
             known[shape] = arrange(task)
         grids[number] = known[shape]
     return grids
+
+
+def _is_aside(parts: Nest, number: int, beside: Collection[int]) -> bool:
+    """Whether there is nothing in a scope but sources that are no part of the flow."""
+    inside = [one for one in parts.scopes[number].vertices if one.kind is not Kind.EXIT]
+    return number != TOP and all(one.kind is Kind.ITEM and one.thing in beside for one in inside)
 
 
 def _plain(one: Connection) -> tuple[int, int, int, int]:

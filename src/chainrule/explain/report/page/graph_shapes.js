@@ -80,10 +80,12 @@ function words(box, look, scale) {
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
   if (look.form !== "folded") return [...labelShapes(x, y, look.label), ...nameShapes(box, look)];
   const times = enlarged(box, look.label, scale);
-  const middle = { x: x - STACK / 2, y: y + STACK / 2 - (CAPTION_LINE * times) / 2 };
+  const raised = look.caption ? (CAPTION_LINE * times) / 2 : 0;
+  const middle = { x: x - STACK / 2, y: y + STACK / 2 - raised };
   const { size, width, lines } = look.label;
   const label = { size: size * times, width: width * times, lines };
   const below = { x: rounded(middle.x), y: rounded(middle.y + 19 * times) };
+  if (!look.caption) return labelShapes(middle.x, middle.y, label);
   const caption = vector("text", { class: "small", ...below }, look.caption);
   if (times > 1) caption.style.fontSize = `${rounded(CAPTION_SIZE * times)}px`;
   return [...labelShapes(middle.x, middle.y, label), caption];

@@ -19,7 +19,7 @@ export function inspectScope(page, key) {
   const isOpen = store.state.open.has(key);
   const parent = scopes.branches.get(branch.parent);
   const rows = [
-    ["operators", countText(branch.data.operators ?? 0)],
+    ...(branch.data.operators ? [["operators", countText(branch.data.operators)]] : []),
     ...scopes
       .amounts(key)
       .map(({ kind, count, nbytes }) => [
@@ -57,6 +57,7 @@ export function inspectScope(page, key) {
 function scopeText({ kind, data, title }) {
   if (kind === "call") return `the call of ${data.path || title}`;
   if (kind === "repeat") return `the same ${countText(data.count)} times, one after the other`;
+  if (kind === "parameters") return "read by the same operators";
   if (kind === "turn") return "one of several that are the same";
   return "a stretch of a long program";
 }

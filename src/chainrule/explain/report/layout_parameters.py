@@ -1,0 +1,59 @@
+"""Scopes for parameters that the same operators read: one box on the page, until it is unfolded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chainrule.explain.drawing.bands import Entry, Flat, Role
+from chainrule.explain.drawing.bundles import FEWEST, Bundle, mirrored
+from chainrule.explain.drawing.figure import Form
+from chainrule.explain.drawing.looks import Looks
+from chainrule.explain.drawing.mirrored import Mirror
+from chainrule.explain.report.layout_homes import Homes
+from chainrule.explain.report.layout_looks import label_data
+from chainrule.explain.report.outline_groups import Kind, PageScope
+
+
+def parameter_scopes(band: Flat, homes: Homes) -> dict[PageScope, Bundle]:
+    """Puts parameters that the same operators read, and nothing else does, in scopes of their own;
+    with what is in each.  The homes are changed."""
+    readers: dict[str, dict[str, None]] = {}
+    for source, target in band.links:
+        readers.setdefault(source, {})[target] = None
+    together: dict[tuple[str, ...], list[Entry]] = {}
+    for one in band.entries:
+        is_parameter = one.role is Role.PARAMETER and one.form is Form.SQUARE
+        if is_parameter and one.beside and one.key in readers:
+            together.setdefault(tuple(readers[one.key]), []).append(one)
+    found: dict[PageScope, Bundle] = {}
+    for targets, entries in together.items():
+        around = {homes.of[one.key] for one in entries}
+        if len(entries) < FEWEST or len(around) > 1:
+            continue
+        bundle = Bundle(f"parameters of {targets[0]}", "parameters", tuple(entries))
+        scope = PageScope(bundle.key, Kind.PARAMETERS, bundle.title)
+        homes.add(scope, around.pop(), [one.key for one in entries])
+        found[scope] = bundle
+    return found
+
+
+def parameters_box(bundle: Bundle, mirror: Mirror | None, looks: Looks) -> dict[str, Any]:
+    """The `box` of folded parameters, and the `mirror` of their gradients below it, if any."""
+    below = None if mirror is None else mirrored(bundle, mirror)
+    found = {"box": _box(bundle, looks)}
+    return found if below is None else found | {"mirror": _box(below, looks)}
+
+
+def _box(bundle: Bundle, looks: Looks) -> Mapping[str, Any]:
+    item = looks.bundle(bundle)
+    look = looks.of[item.key]
+    return {
+        "form": item.form,
+        "height": item.height,
+        "caption": "",
+        "tip": look.tip,
+        "role": look.role,
+        "label": label_data(look.label),
+        "width": item.width,
+    }
