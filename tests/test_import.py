@@ -55,6 +55,12 @@ print(len(primitives))
 """
 
 
+LOGARITHM = """
+graph = cr.trace(lambda z: np.log(cr.sigmoid(z)), np.ones(3))
+print(graph.outputs[0][1].primitive.name)
+"""
+
+
 def printed_by(program: str) -> str:
     """What a fresh interpreter prints for a program."""
     command = [sys.executable, "-c", program]
@@ -98,3 +104,8 @@ def test_every_public_name_can_be_imported() -> None:
     program += "print(*[name for name in cr.__all__ if name not in dir(cr)])\n"
     program += "print(all(eval(name) is getattr(cr, name) for name in cr.__all__))"
     assert printed_by(program) == "\nTrue\n"
+
+
+@pytest.mark.slow
+def test_a_logarithm_of_a_logistic_function_loads_what_it_is_written_with() -> None:
+    assert printed_by(OWN + LOGARITHM).strip() == "log_expit"

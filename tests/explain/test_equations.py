@@ -123,7 +123,7 @@ GRADIENTS = [
     ("np.sum(np.sin(y @ x.T))", dict(x=float64["k d"], y=ND), "cos(y xᵀ)ᵀ y"),
     ("cr.squared_error(y @ x.T, z)", dict(x=float64["k d"], y=ND, z=float64["n k"]),
      "((2 (y xᵀ − z))/(k n))ᵀ y"),
-    ("np.sum(cr.softplus(-x)) / y", dict(x=N, y=float64[()]), "−1/y softplus′(−x)"),
+    ("np.sum(cr.softplus(-x)) / y", dict(x=N, y=float64[()]), "−σ(−x)/y"),
 ]  # fmt: skip
 
 

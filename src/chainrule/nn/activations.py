@@ -20,7 +20,7 @@ def relu(x: Any) -> Any:
     return np.where(x <= 0, 0, x)
 
 
-@composite(symbol="softplus", latex=r"\operatorname{softplus}")
+@composite(symbol="softplus", latex=r"\operatorname{softplus}", gradients=closed_forms.SOFTPLUS)
 def softplus(x: Any) -> Any:
     """log(1 + exp(x)), elementwise; no overflow, right derivatives of every order at 0."""
     positive = x > 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.frontend.composite import composite
+from chainrule.nn import closed_forms
 from chainrule.nn.activations import softplus
 from chainrule.nn.losses import reduced
 from chainrule.numpy.windows import refuse, show
@@ -15,7 +16,7 @@ from chainrule.numpy.windows import refuse, show
 SMALLEST = -100.0  # of the logarithms of probabilities, as in PyTorch
 
 
-@composite(symbol="ℓ", latex=r"\ell")
+@composite(symbol="ℓ", latex=r"\ell", gradients=closed_forms.BINARY_CROSS_ENTROPY)
 def binary_cross_entropy_with_logits(
     logits: Any,
     targets: Any,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.frontend.composite import composite
+from chainrule.numpy.of_one_primitive import sigmoid
 
 Gradients = Mapping[str, Callable[[Any, Any, Any], Any]]
 
@@ -48,6 +49,19 @@ def _cross_entropy(g: Any, out: Any, call: Any) -> Any:
         return None
     difference = softmax(logits) - one_hot(labels, logits.shape[-1], logits.dtype)
     return g * difference if reduction == "sum" else g * (difference / np.size(labels))
+
+
+def _softplus(g: Any, out: Any, call: Any) -> Any:
+    return g * sigmoid(call["x"])
+
+
+def _of_logits(g: Any, out: Any, call: Any) -> Any:
+    logits, targets, reduction = call["logits"], call["targets"], call.get("reduction", "mean")
+    options = ("weight", "pos_weight")
+    if any(call.get(one) is not None for one in options) or reduction == "none":
+        return None
+    difference = sigmoid(logits) - targets
+    return g * difference if reduction == "sum" else g * (difference / difference.size)
 
 
 def _squared_error(sign: int) -> Callable[[Any, Any, Any], Any]:
@@ -311,6 +325,8 @@ SOFTMAX: Gradients = {"x": _softmax}
 LOG_SOFTMAX: Gradients = {"x": _log_softmax}
 LOGSUMEXP: Gradients = {"x": _logsumexp}
 CROSS_ENTROPY: Gradients = {"logits": _cross_entropy}
+SOFTPLUS: Gradients = {"x": _softplus}
+BINARY_CROSS_ENTROPY: Gradients = {"logits": _of_logits}
 SQUARED_ERROR: Gradients = {"prediction": _squared_error(1), "target": _squared_error(-1)}
 LAYER_NORM: Gradients = {"x": _layer_norm, "weight": _layer_weight, "bias": _added("bias")}
 RMS_NORM: Gradients = {"x": _rms_norm, "weight": _rms_weight}

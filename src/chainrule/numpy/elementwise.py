@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.frontend.composite import composite
 from chainrule.frontend.traced import Traced
+from chainrule.numpy.of_one_primitive import sigmoid
 from chainrule.numpy.promoted import promoted
 from chainrule.primitives.trigonometric import sinc as sinc_of_floats
 
@@ -22,6 +24,25 @@ def _sorted(x1: Any, x2: Any) -> tuple[Any, Any, Any]:
     return high, np.where(endless, 0, low - high), endless
 
 
+def _share(of: str, other: str) -> Callable[[Any, Any, Any], Any]:
+    """The gradient of log(exp(x) + exp(y)) by x is σ(x − y), where both have one shape."""
+
+    def gradient(g: Any, out: Any, call: Any) -> Any:
+        x, y = call[of], call[other]
+        if np.shape(x) != np.shape(g):
+            return None
+        is_zero = isinstance(y, (int, float)) and y == 0
+        return g * sigmoid(x if is_zero else x - y)
+
+    return gradient
+
+
+@composite(
+    symbol="logaddexp",
+    latex=r"\operatorname{logaddexp}",
+    gradients={"x1": _share("x1", "x2"), "x2": _share("x2", "x1")},
+    module="np",
+)
 def logaddexp(x1: Any, x2: Any) -> Any:
     """log(exp(x1) + exp(x2)) without overflow; the same infinities get half of the slope each."""
     x1, x2 = promoted(np.logaddexp, x1, x2)

@@ -182,7 +182,7 @@ class Sheet:
                 left = setter.auxiliary(entry.number)
                 self.say(entry.node, entry.sides, left, setter, self.around)
             else:
-                yield entry.node, entry.sides, setter
+                yield entry.statement.value, entry.sides, setter
 
 
 def indices(around: Iterable[Iterations]) -> tuple[Part, ...]:

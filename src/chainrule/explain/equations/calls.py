@@ -31,6 +31,7 @@ USUAL = {
     "stable": (True, False),
 }
 NUMBERS = (int, float, np.generic)
+OPERANDS = ("x1", "x2")  # as NumPy calls those of its functions of two arrays
 OF_LAST_AXIS = (  # where nothing else is said
     "softmax",
     "log_softmax",
@@ -74,10 +75,11 @@ def _call(scope: Scope, members: list[Node], present: set[Node]) -> Unit | None:
                 return None
             arguments.append(now.get(value, value))
         else:
-            text = _static(scope, key, value)
+            is_operand = key in OPERANDS and isinstance(value, NUMBERS)
+            text = [str(value)] if is_operand else _static(scope, key, value)
             if text is None:
                 return None
-            (arguments if isinstance(value, np.ndarray) else below).extend(text)
+            (arguments if is_operand or isinstance(value, np.ndarray) else below).extend(text)
     read = {parent for node in members for parent in node.inputs} - inside
     allowed = (one for one in read if one.primitive in (*GENERATED, constant))
     if read - set(allowed) - {one for one in arguments if isinstance(one, Node)}:

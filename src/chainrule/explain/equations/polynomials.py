@@ -41,6 +41,21 @@ class Denominator:
 
 
 @dataclass(frozen=True)
+class Logistic:
+    """p = σ(z), elementwise; 1 − p where it `is_rest`."""
+
+    of: Node
+    is_rest: bool = False
+
+
+@dataclass(frozen=True)
+class Power:
+    """exp(x)."""
+
+    of: Node
+
+
+@dataclass(frozen=True)
 class Sum:
     """The sum of a product along an axis, counted from the end, which is kept."""
 
@@ -48,7 +63,7 @@ class Sum:
     factors: Product
 
 
-Factor = Value | Softmax | Denominator | Sum
+Factor = Value | Softmax | Denominator | Sum | Logistic | Power
 Product = frozenset[tuple[Factor, int]]  # each factor with its exponent
 Polynomial = Mapping[Product, float]  # the number before each product
 
@@ -73,6 +88,8 @@ def is_constant(factor: Factor, at: int) -> bool:
             return at != of.axis and (-at > of.x.ndim or of.x.shape[at] == 1)
         case Denominator(of):
             return at == of.axis or -at > of.x.ndim or of.x.shape[at] == 1
+        case Logistic(of) | Power(of):
+            return -at > of.ndim or of.shape[at] == 1
         case Sum(axis, factors):
             return at == axis or all(is_constant(one, at) for one, _ in factors)
 
@@ -126,7 +143,17 @@ def factors_in(polynomial: Polynomial) -> Iterable[Factor]:
 
 def ndim_of(product: Iterable[tuple[Factor, int]]) -> int:
     """How many axes a product has; 1 stands for any number of a softmax or a sum."""
-    return max((one.node.ndim if isinstance(one, Value) else 1 for one, _ in product), default=0)
+    return max((_ndim(one) for one, _ in product), default=0)
+
+
+def _ndim(factor: Factor) -> int:
+    match factor:
+        case Value(node):
+            return node.ndim
+        case Logistic(of) | Power(of):
+            return of.ndim
+        case _:
+            return 1
 
 
 def has_column(product: Product) -> bool:
@@ -146,6 +173,10 @@ def place_of(factor: Factor, places: Mapping[Node, int]) -> tuple[int, ...]:
             return 0, places.get(node, -1), places.get(node.inputs[0], -1) if node.inputs else -1
         case Softmax(of) | Denominator(of):
             return 0, places[of.node]
+        case Logistic(of, is_rest):
+            return 0, places.get(of, -1), is_rest
+        case Power(of):
+            return 0, places.get(of, -1)
         case Sum(axis, factors):
             inner = sorted(place_of(one, places) for one, _ in factors)
             return 1, axis, *(number for place in inner for number in place)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.explain.equations.polynomials import (
-    Exponential,
     Factor,
+    Logistic,
     NotWritten,
     Polynomial,
     Product,
@@ -34,7 +34,7 @@ class Writer:
     def __init__(
         self,
         program: Trace,
-        softmax: Callable[[Exponential, Trace], Traced],
+        softmax: Callable[[Any, Trace], Traced],
         places: Mapping[Node, int],
     ) -> None:
         self.program, self._softmax, self._places = program, softmax, places
@@ -86,7 +86,7 @@ class Writer:
     def _product(self, product: Product, number: float) -> Any:
         """Softmaxes first, sums last, then numbers."""
         arrays = frozenset(one for one in product if ndim_of([one]))
-        probabilities = frozenset(one for one in arrays if isinstance(one[0], Softmax))
+        probabilities = frozenset(one for one in arrays if isinstance(one[0], (Softmax, Logistic)))
         total = self._multiplied(None, probabilities)
         total = self._multiplied(total, arrays - probabilities)
         return self._by_numbers(total, product - arrays, number)
@@ -124,6 +124,8 @@ class Writer:
         match factor:
             case Value(node):
                 return Traced(node, self.program)
+            case Logistic():
+                return self._softmax(factor, self.program)
             case Softmax(of, is_column):
                 p: Any = self._softmax(of, self.program)
                 return p[..., None] if is_column else p

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chainrule.explain.equations.functions import Functions
+from chainrule.explain.equations.logistics import Logistics
 from chainrule.explain.equations.naming import Names
 from chainrule.explain.equations.probabilities import Probabilities
 from chainrule.graph.node import Node
@@ -26,6 +27,7 @@ class Rewriting:
     def __init__(self, names: Names, functions: Functions) -> None:
         self._names = names.graph.name_of
         self.probabilities = Probabilities(names.graph, functions)
+        self.logistics = Logistics(names.graph, functions)
         self._moved: dict[Node, list[Node]] = {}  # named transposes and reshapes by what they move
         self._logistic: dict[Node, Node] = {}  # σ(x) by x
         for node in self._names:
@@ -42,8 +44,9 @@ class Rewriting:
 
     def instead(self, node: Node) -> Node:
         """The node that is written in place of this one, or the node itself."""
-        if (found := self.probabilities.instead(node)) is not node:
-            return found
+        for several in (self.probabilities, self.logistics):
+            if (found := several.instead(node)) is not node:
+                return found
         if not node.origin.transform:
             return node
         if node.primitive is matmul:

@@ -7,6 +7,7 @@ Only if the operand has no name, so that every value that you named is still use
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def _one_plus(
     if node in trace.name_of:
         return None
     if node.primitive is arithmetic.erf:
-        to, negated = _special("erfc", load=True), factor == 1
+        to, negated = _special("erfc"), factor == 1
     elif factor == 1:
         return None
     elif node.primitive is arithmetic.logistic or _is(node, "ndtr"):
@@ -186,17 +187,15 @@ def _logarithm(trace: Trace, inner: Any, *, more: bool) -> Node | None:
             return None
         inner = found
     if inner.primitive is arithmetic.logistic:
-        return trace.build(_special("log_expit", load=True), *inner.inputs)
+        return trace.build(_special("log_expit"), *inner.inputs)
     for name in ("ndtr", "erfc"):
         if _is(inner, name):
             return trace.build(_special(f"log_{name}"), *inner.inputs)
     return None
 
 
-def _special(name: str, *, load: bool = False) -> Primitive:
-    if load:
-        pass
-    return getattr(sys.modules["chainrule.primitives.special.special"], name)
+def _special(name: str) -> Primitive:
+    return getattr(import_module("chainrule.primitives.special.special"), name)
 
 
 def _is(node: Node, name: str) -> bool:

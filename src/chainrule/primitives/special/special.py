@@ -227,6 +227,7 @@ log_expit = special(
     nbytes=(16, 0),
     more=((-30.0, -3.0), (3.0, 30.0)),
     kernel="where(x > 0, -log1p(exp(-x)), x - log1p(exp(x)))",
+    latex=Latex(r"\log(\sigma({x}))", ATOM, (0,)),
 )
 
 
