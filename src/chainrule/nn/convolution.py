@@ -115,16 +115,16 @@ def of_windows(
     axes = len(window)
     seen = windows(x, tuple(window), stride, dilation, asked)
     p, w = "pqr"[:axes], "uvw"[:axes]
-    # The weight's last axes come first: for each of their places its gradient is a matrix then,
-    # to which products add, and no array of all windows is needed.
+    # In this order the output channels of the weight's gradient lie side by side, as those of the
+    # result do: they fill the vectors of both products (`plan.products.windowed`).
     if groups == 1:
-        order = (*range(2, 2 + axes), 0, 1)
-        return product(f"nc{p}{w},{w}oc->no{p}", seen, np.transpose(weight, order))
+        order = (*range(2, 2 + axes), 1, 0)
+        return product(f"nc{p}{w},{w}co->no{p}", seen, np.transpose(weight, order))
     n, _, *rest = np.shape(seen)
     seen = np.reshape(seen, (n, groups, inside, *rest))
     split = np.reshape(weight, (groups, out // groups, inside, *window))
-    split = np.transpose(split, (0, *range(3, 3 + axes), 1, 2))
-    result = product(f"ngc{p}{w},g{w}oc->ngo{p}", seen, split)
+    split = np.transpose(split, (0, *range(3, 3 + axes), 2, 1))
+    result = product(f"ngc{p}{w},g{w}co->ngo{p}", seen, split)
     return np.reshape(result, (n, out, *rest[:axes]))
 
 

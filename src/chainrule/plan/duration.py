@@ -11,7 +11,7 @@ from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.loops.sweeps import Sweep
 from chainrule.plan.numpy_duration import iterations, node_nanoseconds
 from chainrule.plan.products.contraction import Gemm
-from chainrule.plan.products.tiles import Tiles
+from chainrule.plan.products.tiles import Tiles, further_columns
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.routine_work import CALL_NANOSECONDS, RoutineWork
 from chainrule.plan.speeds import Speeds
@@ -65,7 +65,8 @@ def _call(call: Call, root: Node, speeds: Speeds) -> float:
     matrices = gemm.calls * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n)
     arrays = sum(map(nbytes_of, {call.x.node, call.y.node, root}))
     moving = speeds.moving(min(matrices * itemsize, arrays))
-    product = gemm.calls * _product(gemm, call.tiles, itemsize, speeds) + moving
+    further = prod(loop.size for loop in further_columns(gemm))
+    product = gemm.calls // further * _product(gemm, call.tiles, itemsize, speeds) + moving
     return _nests(packs, speeds) + _shared(product, call.sharing.parts, speeds)
 
 
@@ -144,9 +145,11 @@ def _most(one: Instance, points: int) -> int:
 
 
 def _product(gemm: Gemm, tiles: Tiles | None, itemsize: int, speeds: Speeds) -> float:
-    """About how long one call takes on one thread, its matrices in a cache."""
+    """About how long one call takes on one thread, with all its further columns, its matrices in a
+    cache."""
     lanes = speeds.vector_nbytes // itemsize
-    m, n, k = gemm.m, gemm.n, gemm.k
+    m, k = gemm.m, gemm.k
+    n = gemm.n * prod(loop.size for loop in further_columns(gemm))
     if gemm.routine == "inline":
         return speeds.operation * m * n * (k + 4)
     if gemm.routine == "gemv":

@@ -241,11 +241,12 @@ def _operations(work: NestWork) -> str:
 
 
 def _product(call: Call) -> str:
-    """`product 256 x 784 x 10`: rows of the result, what is summed over, columns."""
+    """`product 256 x 784 x 10`: rows of the result, what is summed over, columns; `of windows`
+    that are read where they lie."""
     gemm = call.gemm
     rows, columns = (gemm.m, gemm.n) if gemm.a_is_x else (gemm.n, gemm.m)
     count = "product" if gemm.calls == 1 else f"{gemm.calls} products"
-    return f"{count} {rows} x {gemm.k} x {columns}"
+    return f"{count} {rows} x {gemm.k} x {columns}{' of windows' if gemm.inner else ''}"
 
 
 def _routine(work: RoutineWork) -> str:

@@ -24,6 +24,7 @@ from chainrule.plan.order import Alone
 from chainrule.plan.products.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
 from chainrule.plan.products.fold import Coefficient, Products
 from chainrule.plan.products.tiles import Tiles, is_for_blas, tiles_for
+from chainrule.plan.products.windowed import windowed_gemm, windowed_tiles
 from chainrule.plan.roles import Role, needed, sources_of
 from chainrule.plan.routine_work import RoutineWork, routine_work
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
@@ -305,9 +306,10 @@ class Worker:
             for labels, (_, strides) in zip((own, other), matrices, strict=True)
         ]
         found = [matrix for matrix, _ in matrices]
-        out = Operand(kept, out_strides)
+        out, width = Operand(kept, out_strides), self.vector_nbytes
+        windowed = windowed_gemm(operands[0], operands[1], out, sizes, term.dtype, width)
         while True:
-            gemm = plan_contraction(operands[0], operands[1], out, sizes)
+            gemm = windowed or plan_contraction(operands[0], operands[1], out, sizes)
             if isinstance(gemm, Gemm):
                 break
             place = 0 if gemm.which == "x" else 1
@@ -316,9 +318,10 @@ class Worker:
             )
             found[place] = Matrix(found[place].node, 0, packed, workspace)
             workspace += nbytes
-        decided = sharing(product_nanoseconds(gemm), self.threads)
-        width, tiles = self.vector_nbytes, None
-        if not is_for_blas(gemm, width):
+        decided, tiles = sharing(product_nanoseconds(gemm), self.threads), None
+        if windowed:
+            tiles = windowed_tiles(gemm, term.dtype, width, decided.parts)
+        elif not is_for_blas(gemm, width):
             tiles = tiles_for(gemm, term.dtype, width, decided.parts)
         call = Call(gemm, found[0], found[1], alpha, decided, tiles, workspace)
         if tiles is not None:

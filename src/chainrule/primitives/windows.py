@@ -125,8 +125,12 @@ def _folded_product(g: Any, window: Counts, dilation: Counts, shape: Shape) -> A
             a = transpose(a, permutation=tuple(a_axes.index(label) for label in order))
             seen = windows(_on_zeros(a, window, dilation), **_every(window, dilation))
             turned = _turned_round(b, tuple(b_axes.index(label) for label in places))
-            return contract(
-                seen, turned, x_axes=(*order, *places), y_axes=b_axes, out_axes=kept[:-count]
+            wanted = kept[:-count]
+            # What only b has lies side by side, as in the convolution itself.
+            lies = tuple(sorted(wanted, key=lambda one: (one in own) + 2 * (one in other)))
+            axes = {"x_axes": (*order, *places), "y_axes": b_axes, "out_axes": lies}
+            return transpose(
+                contract(seen, turned, **axes), permutation=tuple(map(lies.index, wanted))
             )
     return None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from any_layout import any_layout, check_layout
+from compiled_products import GUARD, compiled_product
 from contractions import Product, after_copies, laid_out
 from emitted import HERE, TARGETS, WIDTHS
 from hypothesis import HealthCheck, reject, settings
@@ -28,7 +28,6 @@ WIDE = [name for name in HERE if WIDTHS[name] >= 32]
 EVERY_TARGET = pytest.mark.parametrize("target", WIDE)
 EVERY_WIDTH = pytest.mark.parametrize("vector_nbytes", [32, 64])  # what is decided for them
 needs_tiles = pytest.mark.skipif(not WIDE, reason="this processor has no AVX2")
-GUARD = -77.0
 
 
 def of_shape(m: int, k: int, n: int, layout: str = "NN") -> Gemm:
@@ -39,30 +38,6 @@ def of_shape(m: int, k: int, n: int, layout: str = "NN") -> Gemm:
     gemm = plan_contraction(x, y, contiguous((0, 2), sizes), sizes)
     assert isinstance(gemm, Gemm)
     return gemm
-
-
-def compiled(
-    gemm: Gemm, tiles: Tiles, dtype: str, parts: int = 1, *, target: str
-) -> Callable[..., None]:
-    """The product as a function of arrays, factors and the shares to do (default: all)."""
-    module, kind = Module(), np.dtype(dtype)
-    emit_tiled_product(module, "f", gemm, tiles, kind, parts)
-    library = load_objects([compile_object(module.text(), TARGETS[target])], {})
-    number = ctypes.c_float if kind == np.float32 else ctypes.c_double
-    types = [*[ctypes.c_void_p] * 3, number, number, ctypes.c_void_p, *[ctypes.c_int64] * 2]
-    call = ctypes.CFUNCTYPE(None, *types)(library.address("f"))
-    size = tiles.packed_nbytes(kind.itemsize) // kind.itemsize
-    memory = np.full(size + 64, np.nan, dtype)  # padding that was never written is NaN
-    memory[size:] = GUARD
-
-    def run(x, y, out, alpha=1.0, beta=0.0, shares=range(parts)) -> None:
-        for part in shares:
-            pointers = (one.ctypes.data for one in (x, y, out))
-            call(*pointers, alpha, beta, memory.ctypes.data, part, parts)
-        assert (memory[size:] == GUARD).all()
-        assert library is not None  # keeps the code in memory
-
-    return run
 
 
 def tiles_of(gemm: Gemm, dtype: str, target: str, threads: int = 1) -> Tiles:
@@ -103,7 +78,7 @@ def test_every_shape_in_every_layout(shape, layout, dtype, target):
     whole = np.full((m + 2, n), GUARD, dtype)
     out = whole[1:-1]
     out[...] = np.nan
-    run = compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)
+    run = compiled_product(gemm, tiles_of(gemm, dtype, target), dtype, target=TARGETS[target])
     run(x, y, out)
     np.testing.assert_array_equal(out, left @ right)
     run(x, y, out, -2.0, 3.0)
@@ -137,7 +112,9 @@ def test_every_shape_of_tiles_gives_the_same_bits(change, dtype, target):
     results = []
     for one in (tiles, changed):
         out = np.ones((150, 260), dtype)
-        compiled(gemm, one, dtype, target=target)(x, y.astype(dtype), out, 0.3, 0.7)
+        compiled_product(gemm, one, dtype, target=TARGETS[target])(
+            x, y.astype(dtype), out, 0.3, 0.7
+        )
         results.append(out)
     np.testing.assert_array_equal(*results)
 
@@ -176,9 +153,11 @@ def test_parts_are_disjoint_and_together_the_product_bit_for_bit(threads, dtype,
     x = generator.normal(size=(3, 90, 300)).astype(dtype)
     y = generator.normal(size=(300, 200)).astype(dtype)
     whole = np.full((3, 90, 200), np.nan, dtype)
-    compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)(x, y, whole)
+    compiled_product(gemm, tiles_of(gemm, dtype, target), dtype, target=TARGETS[target])(
+        x, y, whole
+    )
     np.testing.assert_allclose(whole, x.astype("d") @ y, rtol=0, atol=1e-3)
-    run = compiled(gemm, tiles, dtype, parts, target=target)
+    run = compiled_product(gemm, tiles, dtype, parts, target=TARGETS[target])
     written = np.zeros(whole.shape, int)
     for part in range(parts):
         share = np.full_like(whole, np.nan)
@@ -225,7 +204,7 @@ def test_any_layout_gives_the_product_and_leaves_what_lies_between(made, alpha, 
         if tiles is None:
             reject()
         arrays = planned.x.array, planned.y.array, planned.out.array
-        compiled(gemm, tiles, dtype, target=target)(*arrays, alpha, beta)
+        compiled_product(gemm, tiles, dtype, target=TARGETS[target])(*arrays, alpha, beta)
 
     check_layout(made, alpha, beta, compute)
 
@@ -244,7 +223,7 @@ def test_sums_over_two_axes_that_do_not_merge(dtype, target):
     assert not copies and any(loop.accumulates for loop in gemm.loops)
     out.array[...] = 1
     expected = product.expected(2.0, -1.0)
-    run = compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)
+    run = compiled_product(gemm, tiles_of(gemm, dtype, target), dtype, target=TARGETS[target])
     run(planned.x.array, planned.y.array, planned.out.array, 2.0, -1.0)
     np.testing.assert_array_equal(out.array, expected)
 
@@ -258,7 +237,7 @@ def test_nan_and_infinity_stay_in_their_row_and_column(layout, dtype, target):
     x, y, left, right = arrays_of(45, 70, 39, layout, dtype)
     left[3, 5], left[44, 69], right[7, 38] = np.nan, np.inf, -np.inf
     out = np.full((45, 39), np.nan, dtype)
-    compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)(x, y, out)
+    compiled_product(gemm, tiles_of(gemm, dtype, target), dtype, target=TARGETS[target])(x, y, out)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(out, np.einsum("ik,kj->ij", left, right))
     assert np.isfinite(np.delete(np.delete(out, [3, 44], 0), 38, 1)).all()
@@ -271,7 +250,7 @@ def test_a_factor_of_zero_keeps_nan_and_beta_zero_forgets_it(dtype, target):
     x, y, left, right = arrays_of(40, 30, 50, "NN", dtype)
     left[1, 2] = np.nan
     out = np.full((40, 50), 3.0, dtype)
-    run = compiled(gemm, tiles_of(gemm, dtype, target), dtype, target=target)
+    run = compiled_product(gemm, tiles_of(gemm, dtype, target), dtype, target=TARGETS[target])
     run(x, y, out, 0.0, 1.0)
     assert np.isnan(out[1]).all() and (np.delete(out, 1, 0) == 3).all()
     left[1, 2] = 0

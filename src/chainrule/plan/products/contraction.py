@@ -75,6 +75,8 @@ class Gemm:
     Matrices are column by column (element (i, j) of C at i + j ldc); op(A) is (m, k), op(B)
     (k, n); op transposes where `transa`, `transb` say so.  A is x and B is y, or the other way
     round.  Nothing is to be done where a size is 0, except k: then C = beta C.
+    With `inner` axes, k is that of all of them (the last is the fastest), only rows of A (`lda`)
+    and columns of B (`ldb`) are evenly apart, and only tiles do it (`windowed`).
     """
 
     m: int
@@ -87,6 +89,7 @@ class Gemm:
     ldc: int
     a_is_x: bool
     loops: tuple[Loop, ...] = ()
+    inner: tuple[Loop, ...] = ()
 
     @property
     def calls(self) -> int:
@@ -109,13 +112,15 @@ class Gemm:
 
         gemv takes 6.4 µs for a 256 x 784 matrix times a vector where OpenBLAS' gemm takes 147.
         """
+        if self.inner:
+            return "gemm"
         if self.is_empty or self.m * self.n * self.k <= INLINE:
             return "inline"
         return "gemv" if 1 in (self.m, self.n) else "gemm"
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
     """One axis of a role, by its strides in the three arrays (0 where it is not)."""
 
     size: int
@@ -123,7 +128,7 @@ class _Axis:
     y: int = 0
     out: int = 0
 
-    def holds(self, inner: _Axis) -> bool:
+    def holds(self, inner: Axis) -> bool:
         """Whether this axis around the inner one lies like one axis of all their elements."""
         fits = all(
             getattr(self, array) == inner.size * getattr(inner, array)
@@ -132,7 +137,7 @@ class _Axis:
         return fits and self.size * inner.size <= LARGEST
 
 
-_ONE = _Axis(1)
+_ONE = Axis(1)
 
 
 def labels_of(node: Node) -> tuple[Labels, Labels, Labels, dict[int, int]]:
@@ -177,7 +182,7 @@ def _cheapest(
     arrays: dict[str, Operand], sizes: Mapping[int, int], may_copy: tuple[Which, ...]
 ) -> tuple[float, Gemm | Copy]:
     """The nanoseconds of the best way, and the first thing to do on it."""
-    roles = _roles(arrays, sizes)
+    roles = axes_by_role(arrays, sizes)
     batch, *others = (prod(axis.size for axis in role) for role in roles)
     best: tuple[float, Gemm | Copy] = _without_copies(roles)
     if best[0] <= batch * _nanoseconds(*others):
@@ -230,13 +235,13 @@ def _orders(
     yield (*batch, *right, *left)
 
 
-def _roles(arrays: Mapping[str, Operand], sizes: Mapping[int, int]) -> list[list[_Axis]]:
+def axes_by_role(arrays: Mapping[str, Operand], sizes: Mapping[int, int]) -> list[list[Axis]]:
     """The batch, row, column and inner axes, merged where all arrays allow it."""
     x, y, out = arrays["x"], arrays["y"], arrays["out"]
-    roles: list[list[_Axis]] = [[], [], [], []]
+    roles: list[list[Axis]] = [[], [], [], []]
     empty = any(sizes[label] == 0 for label in x.labels if label not in out.labels)
     for label in dict.fromkeys((*out.labels, *x.labels)):
-        axis = _Axis(sizes[label], x.stride(label), y.stride(label), out.stride(label))
+        axis = Axis(sizes[label], x.stride(label), y.stride(label), out.stride(label))
         if empty:  # x and y have no elements, and how far apart those lie means nothing
             axis = replace(axis, x=0, y=0)
         if label not in out.labels:
@@ -250,11 +255,11 @@ def _roles(arrays: Mapping[str, Operand], sizes: Mapping[int, int]) -> list[list
         if axis.size != 1:
             roles[role].append(axis)
     if empty:
-        roles[3] = [_Axis(0)]
+        roles[3] = [Axis(0)]
     return [_merged(role) for role in roles]
 
 
-def _merged(axes: list[_Axis]) -> list[_Axis]:
+def _merged(axes: list[Axis]) -> list[Axis]:
     for outer, inner in permutations(axes, 2):
         if outer.size and inner.size and outer.holds(inner):
             rest = [axis for axis in axes if axis is not outer and axis is not inner]
@@ -262,18 +267,18 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
     return axes
 
 
-def _without_copies(roles: list[list[_Axis]]) -> tuple[float, Gemm]:
+def _without_copies(roles: list[list[Axis]]) -> tuple[float, Gemm]:
     """The nanoseconds of the best choice of one row, column and inner axis for the matrices."""
     batch, *others = roles
     found = []
     for row, column, inner in product(*([*role, _ONE] for role in others)):
         gemm = _oriented(row, column, inner)
-        if gemm is None or (_Axis(0) in others[2] and inner is _ONE):
+        if gemm is None or (Axis(0) in others[2] and inner is _ONE):
             continue
         chosen = row, column, inner
         rest = [axis for role in others for axis in role if not any(axis is one for one in chosen)]
         loops = tuple(
-            Loop(axis.size, *_by_matrix(gemm, axis), accumulates=axis.out == 0)
+            Loop(axis.size, *by_matrix(gemm, axis), accumulates=axis.out == 0)
             for axis in sorted((*batch, *rest), key=lambda axis: axis.out == 0)
         )
         cost = prod(loop.size for loop in loops) * _nanoseconds(gemm.m, gemm.n, gemm.k)
@@ -281,12 +286,12 @@ def _without_copies(roles: list[list[_Axis]]) -> tuple[float, Gemm]:
     return min(found, key=lambda way: way[0])
 
 
-def _by_matrix(gemm: Gemm, axis: _Axis) -> tuple[int, int, int]:
+def by_matrix(gemm: Gemm, axis: Axis) -> tuple[int, int, int]:
     a, b = (axis.x, axis.y) if gemm.a_is_x else (axis.y, axis.x)
     return a, b, axis.out
 
 
-def _oriented(row: _Axis, column: _Axis, inner: _Axis) -> Gemm | None:
+def _oriented(row: Axis, column: Axis, inner: Axis) -> Gemm | None:
     """One call of these axes; None where a matrix does not lie as BLAS asks."""
     if max(row.size, column.size, inner.size) > LARGEST:
         return None
@@ -303,7 +308,7 @@ def _oriented(row: _Axis, column: _Axis, inner: _Axis) -> Gemm | None:
     return None
 
 
-def _form(down: _Axis, across: _Axis, array: str) -> tuple[bool, int] | None:
+def _form(down: Axis, across: Axis, array: str) -> tuple[bool, int] | None:
     """Whether the (down, across) matrix lies transposed, and its leading dimension."""
     # Where both would do, the one with a long column: a vector is a column, not a row.
     forms = [(False, down, across), (True, across, down)]
@@ -314,7 +319,7 @@ def _form(down: _Axis, across: _Axis, array: str) -> tuple[bool, int] | None:
     return None
 
 
-def _leading(unit: _Axis, other: _Axis, array: str) -> int | None:
+def _leading(unit: Axis, other: Axis, array: str) -> int | None:
     """The leading dimension of a matrix whose columns run along `unit`; None if it cannot be one.
 
     BLAS asks for unit stride in a column, and for columns at least a column's length apart.

@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from chainrule.plan.products.contraction import Gemm
+from chainrule.plan.products.contraction import Gemm, Loop
 
 # Columns of a tile, by the bytes of a vector and the number of vectors in a panel.  The sums, the
 # vectors of A and one of B fill the registers.  The more vectors, the fewer loads and instructions
@@ -100,7 +100,12 @@ class Tiles:
         return -(-self.panels(gemm) // self.stack)
 
     def strips(self, gemm: Gemm) -> int:
-        """How many C has; their numbers of columns differ by at most one."""
+        """How many C has, in all that are multiplied with the same A; their numbers of columns
+        differ by at most one."""
+        return prod(loop.size for loop in further_columns(gemm)) * self.strips_together(gemm)
+
+    def strips_together(self, gemm: Gemm) -> int:
+        """How many strips lie side by side."""
         return -(-gemm.n // self.columns)
 
     def cells(self, gemm: Gemm) -> int:
@@ -125,8 +130,19 @@ def is_for_blas(gemm: Gemm, vector_nbytes: int) -> bool:
 
 
 def rounds(gemm: Gemm) -> int:
-    """Of the loops that do not accumulate."""
-    return prod(loop.size for loop in gemm.loops if not loop.accumulates)
+    """Of the loops in which A, or all, is another."""
+    return prod(loop.size for loop in around(gemm))
+
+
+def around(gemm: Gemm) -> list[Loop]:
+    """The loops that neither accumulate nor are further columns."""
+    batch = [loop for loop in gemm.loops if not loop.accumulates]
+    return [loop for loop in batch if loop.a_stride] if gemm.inner else batch
+
+
+def further_columns(gemm: Gemm) -> list[Loop]:
+    """The loops that go on with the same A, as further columns: of products with windows."""
+    return [loop for loop in gemm.loops if not (loop.accumulates or loop in around(gemm))]
 
 
 def tiles_for(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int) -> Tiles | None:

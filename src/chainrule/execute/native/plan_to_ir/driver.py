@@ -23,6 +23,7 @@ from chainrule.execute.native.plan_to_ir.nest_code import NestCode
 from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter, parts_of
 from chainrule.execute.native.products.product_code import emit_product
 from chainrule.execute.native.products.tile_code import emit_tiled_product
+from chainrule.execute.native.products.windowed_code import emit_windowed_product
 from chainrule.graph.node import Node
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.planner import Plan
@@ -163,7 +164,8 @@ class Writer:
         if call.tiles is None:
             emit_product(scratch, name, call.gemm, dtype, call.parts)
         else:
-            emit_tiled_product(scratch, name, call.gemm, call.tiles, dtype, call.parts)
+            emit = emit_windowed_product if call.gemm.inner else emit_tiled_product
+            emit(scratch, name, call.gemm, call.tiles, dtype, call.parts)
         return self._function(scratch, name, "@product")
 
     def routine(self, work: RoutineWork) -> list[str]:

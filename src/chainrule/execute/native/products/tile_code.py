@@ -13,7 +13,7 @@ from chainrule.execute.native.products.product_code import ONE, TYPES, ZERO, mov
 from chainrule.execute.native.products.tile_ahead import STEPS, Region, line_count
 from chainrule.execute.native.products.tile_kernels import I64, Kernels, number
 from chainrule.plan.products.contraction import Gemm
-from chainrule.plan.products.tiles import BUNCH_COLUMNS, Tiles
+from chainrule.plan.products.tiles import BUNCH_COLUMNS, Tiles, around
 
 Bounds = tuple[Operand, Operand]  # the first index, and the one after the last
 ROWS_PACKED = 16  # steps of the inner index that are packed of all panels before more are
@@ -24,7 +24,7 @@ class Block:
     """What a cell does at once: its panels and strips, and a part of the inner index.
 
     The matrices begin with the first panel and strip of the product, and with this part, which
-    has `depth` steps; it may be the last one.
+    has `depth` steps from `begin` on; it may be the last one.
     """
 
     panels: Bounds
@@ -32,6 +32,7 @@ class Block:
     a: Operand
     b: Operand
     c: Operand
+    begin: Operand
     depth: Operand
     beta: Operand
     is_last: Operand
@@ -46,16 +47,16 @@ def emit_tiled_product(
     `tiles.packed_nbytes`.  The call does share `part` of 0 ... `parts` - 1.  Every element is
     summed in one order, whatever the number of parts: so are the bits.
     """
-    _TiledProduct(Code(module), gemm, tiles, TYPES[np.dtype(dtype)]).write(name, parts)
+    TiledProduct(Code(module), gemm, tiles, TYPES[np.dtype(dtype)]).write(name, parts)
 
 
-class _TiledProduct:
+class TiledProduct:
     """What the methods below write to and about."""
 
     def __init__(self, code: Code, gemm: Gemm, tiles: Tiles, type_: str) -> None:
         self.code, self.gemm, self.tiles, self.type = code, gemm, tiles, type_
         self.kernels = Kernels(code.module, gemm, tiles, type_)
-        self.batch = [loop for loop in gemm.loops if not loop.accumulates]
+        self.batch = around(gemm)
         self.inner = [loop for loop in gemm.loops if loop.accumulates]
         self.work, self.alpha, self.beta = (
             Operand(f"%{name}", kind)
@@ -91,14 +92,19 @@ class _TiledProduct:
             begin = code.binary("mul", place, number(tiles.depth))
             depth = self.least(code.binary("sub", number(gemm.k), begin), number(tiles.depth))
             a, b, c = offset(code, matrices, self.inner, turn, self.type)
-            a = moved(code, a, begin, 1 if gemm.transa else gemm.lda, self.type)
-            b = moved(code, b, begin, gemm.ldb if gemm.transb else 1, self.type)
+            a, b = self.inward(a, b, begin)
             is_first = code.compare("icmp eq", index, ZERO)
             beta = code.select(is_first, self.beta, constant(1.0, self.type))
             is_last = code.compare("icmp eq", place, number(blocks - 1))
-            self.block(Block(panels, strips, a, b, c, depth, beta, is_last))
+            self.block(Block(panels, strips, a, b, c, begin, depth, beta, is_last))
 
         self.each(ZERO, number(blocks * prod(loop.size for loop in self.inner)), block)
+
+    def inward(self, a: Operand, b: Operand, steps: Operand) -> tuple[Operand, Operand]:
+        """So many steps of the inner index on in A and B."""
+        gemm, code = self.gemm, self.code
+        a = moved(code, a, steps, 1 if gemm.transa else gemm.lda, self.type)
+        return a, moved(code, b, steps, gemm.ldb if gemm.transb else 1, self.type)
 
     def block(self, one: Block) -> None:
         """Pack, then all tiles."""
@@ -152,7 +158,8 @@ class _TiledProduct:
     def first_column(self, strip: Operand) -> Operand:
         """Of a strip."""
         code = self.code
-        low, wide = divmod(self.gemm.n, self.tiles.strips(self.gemm))  # the first are wider by one
+        # The first are wider by one.
+        low, wide = divmod(self.gemm.n, self.tiles.strips_together(self.gemm))
         before = code.binary("mul", strip, number(low))
         return code.binary("add", before, self.least(strip, number(wide)))
 
@@ -211,7 +218,7 @@ class _TiledProduct:
         """All tiles of a strip of B, which lies at `left`; the `turn`-th of those that fetch."""
         code, gemm, tiles = self.code, self.gemm, self.tiles
         above = self.column(one.c, index, gemm.ldc)
-        is_wide = code.compare("icmp ult", index, number(gemm.n % tiles.strips(gemm)))
+        is_wide = code.compare("icmp ult", index, number(gemm.n % tiles.strips_together(gemm)))
         ahead = None if later is None else later.share(code, self.type, turn, self.work)
 
         def tile(panel: Operand) -> None:

@@ -35,7 +35,7 @@ class Kernels:
         self.vector = with_lanes(type_, tiles.lanes)
         edge = gemm.m % tiles.width  # rows of the last panel; 0: it is like the others
         self.widths = ([edge] if edge else []) + ([tiles.width] if gemm.m >= tiles.width else [])
-        low, wide = divmod(gemm.n, tiles.strips(gemm))
+        low, wide = divmod(gemm.n, tiles.strips_together(gemm))
         self.columns = [low + 1, low] if wide else [low]  # of the first strips, and of the others
 
     def pack(self, code: Code, last: Operand, a: Operand, work: Operand, depth: Operand) -> None:
@@ -78,12 +78,14 @@ class Kernels:
         `void(ptr a, ptr b, ptr c, i64 step, i64 along, i64 across, i64 ldc, i64 depth, T alpha,
         T beta)`: the next column of A is `step` elements on, the next row of B `along`, its next
         column `across`.  Where tiles fetch, also `ptr later, i64 further`: a line every STEPS, and
-        how many elements on the next one is.
+        how many elements on the next one is.  Where there are windows, tables `ptr of_b, ptr of_a`:
+        how many elements from `b` on each row of B is, and so for the columns of A if it is not
+        packed.
         """
         packs, lanes, vector = self.tiles.packs, self.tiles.lanes, self.vector
         packs_strips = self.tiles.packs_strips
         reads = "packed" if packs_strips else "panel" if packs else "direct"
-        reads += "_ahead" if self.tiles.fetches else ""
+        reads += "_ahead" if self.tiles.fetches else "_windows" if self.gemm.inner else ""
         name = f"@tile_{reads}_{width}_{columns}_{lanes}_{self.type}"
         code, masks = Code(self.module), self.masks(width, lanes)
         a, b, c = (Operand(f"%{one}", "ptr") for one in "abc")
@@ -98,12 +100,23 @@ class Kernels:
         two = code.binary("mul", across, number(2))
         firsts = (code.binary("mul", across, number(column)) for column in range(0, columns, 3))
         threes = [self.moved(code, b, one) for one in firsts]
+        gathers, tables = bool(self.gemm.inner), (Operand("%of_b", "ptr"), Operand("%of_a", "ptr"))
+        begins = [tables[0]] if gathers else threes
+        count = len(begins)
 
         def one_step(_: Operand, carried: list[Operand]) -> list[Operand]:
-            left, rows, sums = carried[0], carried[1 : 1 + len(threes)], carried[1 + len(threes) :]
+            left, rows, sums = carried[0], carried[1 : 1 + count], carried[1 + count :]
+            nexts = [self.moved(code, left, step), *(self.moved(code, r, along) for r in rows)]
+            if gathers:
+                nexts = [nexts[0], code.address(rows[0], ONE, I64)]
+                further = code.load(rows[0], I64)
+                rows = [self.moved(code, one, further) for one in threes]
+            if gathers and not packs:
+                nexts[0] = code.address(left, ONE, I64)
+                left = self.moved(code, a, code.load(left, I64))
             shown = [None] * len(masks) if packs else masks  # behind packed rows there are zeros
             vectors = self.read(code, left, lanes, shown)
-            for row in () if packs_strips else (rows[0], rows[-1]):
+            for row in () if packs_strips or gathers else (rows[0], rows[-1]):
                 code.fetch(self.moved(code, row, ahead))
             found = []
             for column in range(columns):
@@ -112,11 +125,7 @@ class Kernels:
                 for v, one in enumerate(vectors):
                     total = sums[column * len(masks) + v]
                     found.append(code.fma(one, code.splat(factor, vector), total))
-            return [
-                self.moved(code, left, step),
-                *(self.moved(code, r, along) for r in rows),
-                *found,
-            ]
+            return [*nexts, *found]
 
         lines = [self.moved(code, c, code.binary("mul", ldc, number(k))) for k in range(columns)]
         places = [
@@ -124,7 +133,11 @@ class Kernels:
         ]
         for place in places:
             code.fetch(place, writes=True)
-        start = [a, *threes, *[zero] * (columns * len(masks))]
+        start = [
+            tables[1] if gathers and not packs else a,
+            *begins,
+            *[zero] * (columns * len(masks)),
+        ]
 
         def steps(index: Operand, carried: list[Operand]) -> list[Operand]:
             place, *rest = carried
@@ -137,8 +150,8 @@ class Kernels:
         if self.tiles.fetches:
             _, *found = code.loop(ZERO, depth, STEPS, [later, *start], steps)
         else:
-            found, ends = code.loop(ZERO, depth, 1, start, one_step), ()
-        sums = found[1 + len(threes) :]
+            found, ends = code.loop(ZERO, depth, 1, start, one_step), tables if gathers else ()
+        sums = found[1 + count :]
         scale, other = code.splat(alpha, vector), code.splat(beta, vector)
         reads = code.compare("fcmp une", other, zero)
         for place, found, mask in zip(places, sums, masks * columns, strict=True):
