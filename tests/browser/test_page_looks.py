@@ -184,7 +184,7 @@ def test_nothing_moves_for_those_who_do_not_want_it(opened) -> None:
 
 def test_in_a_small_window_the_whole_can_be_looked_at_and_fitted(opened) -> None:
     page = opened("recurrent", width=390, height=844)
-    sheet, overview = page.locator("#inspector"), page.locator(".overview-button")
+    sheet, overview = page.locator("#inspector"), page.locator(".summary-button")
     for button in (overview, page.locator(".title-button")):
         assert not sheet.is_visible()
         button.click()

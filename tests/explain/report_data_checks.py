@@ -24,7 +24,7 @@ VALUE = {
     "zeros": list, "dead": str,
     "source": (dict, type(None)), "scope": str,
     "stored": (bool, type(None)), "view_of": str,
-    "made_at": (int, type(None)), "last_needed_at": (int, type(None)),
+    "made_at": (int, type(None)), "last_needed_at": (int, type(None)), "life": (dict, type(None)),
     "stats": (dict, type(None)), "numbers": (list, type(None)), "histogram": (dict, type(None)),
     "picture": (dict, type(None)),
 }  # fmt: skip
@@ -216,6 +216,11 @@ def _check_memory(data: Data) -> None:
         assert peak["fullest_instruction"] == memory["peak_instruction"]
     for one in data["values"]:
         assert 0 <= one["made_at"] <= one["last_needed_at"] <= memory["count"]
+        if one["life"] is not None:
+            life = one["life"]
+            assert 0 <= life["first"] <= life["last"] < len(memory["live"])
+            assert one["last_needed_at"] <= life["last"], one["name"]
+            assert life["reader"] is None or 0 <= life["reader"] < len(data["steps"])
 
 
 def assert_agrees(data: Data, report: MemoryReport) -> None:

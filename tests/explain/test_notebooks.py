@@ -37,7 +37,11 @@ SHOWN = {  # the cell, and for each kind of output what it has
     "graph.run(x=x, W=W)": {"text/html": "<table"},
     "step.memory(n=4)": {"text/html": "<table", "text/plain": "memory of objective"},
     "graph.cost(n=4)": {"text/html": "<pre"},
-    "step.plan(n=4)": {"text/plain": "plan of objective\n"},
+    "step.plan(n=4)": {"text/html": "<td>matmul</td>", "text/plain": "plan of objective\n"},
+    "graph.compile(executor='native').plan(n=4)": {
+        "text/html": "<small>",
+        "text/plain": "plan of objective\n",
+    },
     "graph.zeros(x=0 * x, W=W)": {"text/html": "<", "text/plain": "dJ/dW"},
     "cr.report(graph, {'x': x, 'W': W})": {"text/plain": "objective"},
 }

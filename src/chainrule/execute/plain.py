@@ -141,6 +141,11 @@ class PlainPlan(NotPickled, ShownByText):
 
         return text(self.schedule)
 
+    def _repr_html_(self) -> str:
+        from chainrule.schedule.listing import html
+
+        return html(self.schedule)
+
 
 class PlainCall:
     """Calls a program with all its inputs, each time.  Nothing is written into an array that is

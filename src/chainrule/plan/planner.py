@@ -68,6 +68,11 @@ class Plan(NotPickled, ShownByText):
 
         return text(self)
 
+    def _repr_html_(self) -> str:
+        from chainrule.plan.text import html
+
+        return html(self)
+
     def measured(self, inputs: Mapping[str, Any] | None = None) -> PlanTimes:
         """How long each instruction takes on this machine, beside the prediction: `print` it.
 

@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from chainrule.graph.node import Node
+from chainrule.graph.words import printable
 from chainrule.plan.duration import is_repeated_by_code, work_nanoseconds
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.products.formula import formula
@@ -19,6 +20,7 @@ from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_o
 from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.sharing import WORTH_SHARING, Sharing
 from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
+from chainrule.schedule.in_html import Instruction, table
 from chainrule.schedule.lives import Life, lives_of
 from chainrule.schedule.names_in_messages import Wording
 from chainrule.schedule.records import Compute
@@ -39,6 +41,21 @@ def text(plan: Plan) -> str:
     """The plan as text; the same plan gives the same text, on any speeds."""
     lines = [f"plan of {plan.graph.name}", *_Text(plan).lines(), *_wrapped(summary(plan), "")]
     return "\n".join(lines)
+
+
+def html(plan: Plan) -> str:
+    """The same as a table for notebooks."""
+    head = ("", "work", "threads", "bytes", "value")
+    rows = _Text(plan).instructions()
+    title = f"plan of {printable(plan.graph.name)}"
+    return table(title, head, _cells(rows), summary(plan))
+
+
+def _cells(rows: Iterable[tuple[list[Row], list[str]]]) -> Iterator[Instruction]:
+    for number, (several, notes) in enumerate(rows, 1):
+        (what, why, nbytes, names), *further = several
+        more = [f"then {other}; {threads}" for other, threads, *_ in further]
+        yield (str(number), what, why, nbytes.removesuffix(" bytes"), names), [*more, *notes]
 
 
 def summary(plan: Plan) -> str:
@@ -122,17 +139,22 @@ class _Text:
         self.seen: set[Node] = set()
         self.written = {node for work in plan.works for node in work.writes}
 
-    def lines(self) -> list[str]:
-        """Those of all instructions, the columns of the table aligned."""
+    def instructions(self) -> list[tuple[list[Row], list[str]]]:
+        """For each instruction its rows, and what stands under them."""
         pairs = list(zip(self.plan.computes, self.plan.works, strict=True))
         tables = [self._rows(compute, work) for compute, work in pairs]
         notes = [[*self._notes(work), *self._again(n)] for n, (_, work) in enumerate(pairs)]
-        rows = [row for table in tables for row in table]
+        return list(zip(tables, notes, strict=True))
+
+    def lines(self) -> list[str]:
+        """Those of all instructions, the columns of the table aligned."""
+        every = self.instructions()
+        rows = [row for several, _ in every for row in several]
         widths = [max((len(row[place]) for row in rows), default=0) for place in range(3)]
-        digits = len(str(len(pairs)))
+        digits = len(str(len(every)))
         found: list[str] = []
-        for number, (table, under) in enumerate(zip(tables, notes, strict=True), 1):
-            for place, (what, why, nbytes, names) in enumerate(table):
+        for number, (several, under) in enumerate(every, 1):
+            for place, (what, why, nbytes, names) in enumerate(several):
                 label = str(number) if not place else ""
                 cells = (
                     f"{label:>{digits}}",

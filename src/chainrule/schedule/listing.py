@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chainrule.graph.words import printable
+from chainrule.schedule.in_html import table
 from chainrule.schedule.names_in_messages import Wording
 from chainrule.schedule.records import SCRATCH, Compute, Free, Schedule
 
@@ -21,6 +23,15 @@ def text(schedule: Schedule) -> str:
         line = "  ".join(["", *cells, value.ljust(widths[3]) if freed else value])
         lines.append(f"{line}  then frees {freed}" if freed else line)
     return "\n".join([*lines, _summary(schedule, len(rows))])
+
+
+def html(schedule: Schedule) -> str:
+    """The same as a table for notebooks."""
+    rows = list(_rows(schedule))
+    head = ("", "operation", "bytes", "value", "frees then")
+    cells = (((*one[:2], one[2].removesuffix(" bytes"), *one[3:]), ()) for one in rows)
+    title = f"plan of {printable(schedule.graph.name)}"
+    return table(title, head, cells, _summary(schedule, len(rows)))
 
 
 def _rows(schedule: Schedule) -> Iterator[tuple[str, str, str, str, str]]:

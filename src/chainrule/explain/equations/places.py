@@ -22,6 +22,7 @@ from chainrule.explain.equations.parts import (
 from chainrule.explain.equations.setting import Setter, Setting, is_scalar, operator
 from chainrule.explain.equations.spanning import is_kept_axis, is_single, only_unit_axes
 from chainrule.explain.equations.values import WHOLE, number, tuple_of
+from chainrule.explain.reading.numbers import counted
 from chainrule.graph.node import Node
 from chainrule.primitives.notation import ATOM, Form
 
@@ -191,6 +192,10 @@ def _constant(setter: Setter, formula: Applied, is_free: bool) -> Bound:
     if array.ndim <= 1 and array.size <= FEW:
         elements = [number(one.item(), array.dtype) for one in array.reshape(-1)]
         return Bound(Fence(separated([*elements]), "[", "]")) if array.ndim else elements[0]
+    if (ends := counted(array)) is not None:
+        dots = Symbol(r"\ldots", "…")
+        first, last = (number(one, array.dtype) for one in ends)
+        return Bound(Fence(separated([first, dots, last])))
     word = upright("constant")
     return Bound(Script(word, below=setter.shapes.shape(shape)) if shape else word)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from chainrule.explain.reading.numbers import counted
 from chainrule.graph.node import Node
 from chainrule.graph.words import UNSAID, composite_call, operation, printable
 from chainrule.primitives.arithmetic import identity, integer_power, power, stop_gradient
@@ -48,8 +49,17 @@ def phrase(node: Node, names: Names, depth: int = 0) -> str:
     if node.primitive is size_value:
         return str(node.param("size"))
     if node.primitive is constant:
-        return printable(node.param("value").name) or UNNAMED
+        return printable(node.param("value").name) or _unnamed(node.param("value").array)
     return computed(node, names, depth)
+
+
+def _unnamed(array: np.ndarray) -> str:
+    """`arange(16)`, or that it is an array in the program."""
+    ends = counted(array)
+    if ends is None:
+        return UNNAMED
+    first, last = ends
+    return f"arange({first}, {last + 1})" if first else f"arange({last + 1})"
 
 
 def computed(node: Node, names: Names, depth: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""Reads numbers as a person writes them: 2.8284271247461903 is √8."""
+"""Reads numbers as a person writes them: 2.8284271247461903 is √8; 0, 1, … are positions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from typing import Any
 import numpy as np
 
 LARGEST = 10_000  # under a root
+
+
+def counted(array: np.ndarray) -> tuple[int, int] | None:
+    """The first and the last of integers that follow each other; None of another array."""
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size < 2:
+        return None
+    first = int(array[0])
+    is_counted = bool((array == first + np.arange(array.size)).all())
+    return (first, int(array[-1])) if is_counted else None
 
 
 def root_of(value: Any) -> int | None:

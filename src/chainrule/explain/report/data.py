@@ -80,6 +80,8 @@ def report_data(
     run = None if subject.memory is None else subject.memory.main
     steps = steps_of(subject.graph, run, values.ids, values.given)
     listed = values.data(steps)
+    for value, one in enumerate(listed):
+        one["life"] = steps.lives.get(value)
     memory = None
     if subject.memory is not None:
         memory = memory_data(subject.memory, reading, values.id_of, steps.data)

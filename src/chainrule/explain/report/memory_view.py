@@ -11,6 +11,7 @@ from chainrule.explain.memory.blocks import block_of
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.explain.memory.run_memory import WORKSPACE, RunMemory
 from chainrule.explain.memory.words import expression
+from chainrule.explain.nonfinite.phrases import UNNAMED, phrase
 from chainrule.explain.reading.statements import Reading
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.spans import step_at
@@ -82,7 +83,9 @@ def _name(run: RunMemory, reading: Reading, node: Node, ids: Mapping[Node, int])
     if block is not None:
         return {**found, "label": text(block.title), "parts": text(block.parts)}
     if node.primitive is constant:
-        return {**found, "label": "a constant without a name"}
+        told = phrase(node, {})
+        unnamed = "a constant without a name"
+        return {**found, "label": unnamed if told == UNNAMED else f"{told}, a constant"}
     label = f"{expression(reading.graph, node)}, {part_of(reading, node)}"
     return {**found, "label": text(label)}
 

@@ -26,12 +26,13 @@ class Steps:
 
     `adding` gives the place of the step in which a gradient gets what comes through a statement, by
     the names of the two, for gradients that are drawn below the forward pass.  `making` gives that
-    in which a node is computed.
+    in which a node is computed, `lives` the lives of values by their places.
     """
 
     data: list[dict[str, Any]]
     adding: Mapping[tuple[str, str], int]
     making: Mapping[Node, int]
+    lives: Mapping[int, Mapping[str, int | None]]
 
 
 def steps_of(
@@ -52,7 +53,8 @@ def steps_of(
     writes, adds = _writes(order, making, ids, given, graph)
     # a circle may have to wait for one that is begun later: to a reader, numbers only rise
     instructions = list(accumulate((times[one.key] for one in order), max))
-    frees = _frees(writes, instructions, run, ids)
+    lives = {} if run is None else _lives(graph, run, ids, making)
+    frees = _frees(writes, instructions, run, lives)
     loops = first_results(graph, ids)
     fullest, live = [None] * len(order), [None] * len(order)
     if run is not None:
@@ -80,7 +82,7 @@ def steps_of(
         if one.is_mirrored
         for name in one.gives
     }
-    return Steps(data, adding, making)
+    return Steps(data, adding, making, lives)
 
 
 def _times(circles: Sequence[Circle], graph: Graph, run: RunMemory | None) -> dict[str, int]:
@@ -173,20 +175,38 @@ def _frees(
     writes: Sequence[Sequence[int]],
     instructions: Sequence[int],
     run: RunMemory | None,
-    ids: Mapping[str, int],
+    lives: Mapping[int, Mapping[str, int | None]],
 ) -> list[list[int]]:
     """The values whose bytes nothing needs after each step."""
     found: list[list[int]] = [[] for _ in writes]
-    if run is None:
-        return found
-    names = run.graph.names
     written = {value: at for at, several in enumerate(writes) for value in several}
+    for value, life in lives.items():
+        end = life["last"]
+        if value in written and end is not None and run is not None and end < run.usage.count:
+            found[max(step_at(instructions, end), written[value])].append(value)
+    return found
+
+
+def _lives(
+    graph: Graph, run: RunMemory, ids: Mapping[str, int], making: Mapping[Node, int]
+) -> dict[int, Mapping[str, int | None]]:
+    """The `first` and the `last` instruction of each value, and the place of the step that is its
+    last `reader`, where that is known."""
+    pairs = list(zip(run.graph.nodes, graph.nodes, strict=True))
+    computed: dict[int, list[tuple[Node, Node]]] = {}
+    for bound, node in pairs:
+        if (number := run.made_at(bound)) is not None:
+            computed.setdefault(number, []).append((bound, node))
+    found: dict[int, Mapping[str, int | None]] = {}
     for name, value in ids.items():
-        node = names[name]
-        life = run.life_of.get(seen_in(run, node) or node)  # a view is there with what it shows
-        if value not in written or life is None:
+        node = run.graph.names[name]
+        whole = seen_in(run, node) or node  # a view is there with what it shows
+        life = run.life_of.get(whole)
+        if life is None:
             continue
         end = max(life.last, life.last_read)  # bytes that are taken over in place are read then
-        if end < run.usage.count:
-            found[max(step_at(instructions, end), written[value])].append(value)
+        drawn = [(bound, own) for bound, own in computed.get(end, ()) if own in making]
+        direct = [pair for pair in drawn if {node, whole}.intersection(pair[0].inputs)]
+        reader = max((making[own] for _, own in direct or drawn), default=None)
+        found[value] = {"first": life.first, "last": end, "reader": reader}
     return found

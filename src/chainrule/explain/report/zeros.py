@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chainrule.explain.nonfinite.inside import names_within
+from chainrule.explain.nonfinite.phrases import DEEPEST
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.subject import Subject
 from chainrule.explain.report.terms import Computed, NotComputedError
@@ -21,6 +23,23 @@ VISITS = 8_000  # of nodes in turns of loops: about two seconds
 WORK = 10  # as many evaluations as there are nodes in the graph, so often
 
 
+def _with_origins(names: Mapping[Node, str], graph: Graph) -> Mapping[Node, str]:
+    """The names, and those of what derivatives were made of, where the graph has a copy of it."""
+    made = Counter((node.origin, node.primitive) for node in graph.nodes)
+    known = {
+        key: name
+        for node, name in names.items()
+        if made[key := (node.origin, node.primitive)] == 1 and not node.origin.transform
+    }
+    found = dict(names)
+    level = {one.origin.node for one in graph.nodes if one.origin.node is not None}
+    for _ in range(DEEPEST):
+        new = {one for one in level if one not in found}
+        found |= {one: known[key] for one in new if (key := (one.origin, one.primitive)) in known}
+        level = {parent for one in new for parent in one.inputs}
+    return found
+
+
 class WhyZero:
     """Explains zeros of values one after another; says nothing where there are no arrays."""
 
@@ -31,7 +50,7 @@ class WhyZero:
         self.unexplained = 0
         self.dead: Mapping[str, str] = {}
         if self.values is not None:
-            names = {**names_within(subject.graph), **names_within(graph)}
+            names = _with_origins({**names_within(subject.graph), **names_within(graph)}, graph)
             self.computed = Computed(graph, self.values, WORK)
             self.walker = Walker(graph, names, self.computed, Frames(VISITS))
             found = dead_units(subject.graph, graph, self.values)

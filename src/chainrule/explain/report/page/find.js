@@ -147,7 +147,7 @@ export function searched(page, text) {
   page.model.values.forEach((value, id) => {
     const rank = Math.min(rankOf(value.name, wanted), rankOf(value.label, wanted) + 0.5);
     const isLine = number > 0 && value.source?.line === number;
-    const isLong = wanted.length >= LEAST_OF_LINE;
+    const isLong = wanted.length >= LEAST_OF_LINE && !number; // not the digits of other numbers
     const line = rank < Infinity || !(isLine || isLong) ? null : lineOf(page.data, value);
     if (rank < Infinity) {
       const told = `${kindText(value.kind)} ${typeText(value)}`;

@@ -93,19 +93,20 @@ export function createGraphBar(graph) {
   );
 }
 
-/** The overview of the whole, which is a sheet in a small window, the colours, and fit. */
+/** The summary of the whole, which is a sheet in a small window, the colours, and fit. */
 function createNarrowTools(graph) {
   const { store, actions } = graph.page;
   const isShown = () => store.state.selected === null && store.state.asked;
   const button = (text, look, click) =>
     element("button", { type: "button", class: look, click }, text);
-  const overview = button("Overview", "overview-button", () => actions.select(null, !isShown()));
-  const write = () => overview.setAttribute("aria-expanded", String(isShown()));
+  const summary = button("Summary", "summary-button", () => actions.select(null, !isShown()));
+  summary.title = "Peak of memory, gradients, dead units, loops";
+  const write = () => summary.setAttribute("aria-expanded", String(isShown()));
   store.subscribe(["selected", "asked"], write);
   write();
   const fit = button("Fit", "narrow-fit", () => graph.fit());
   const colours = colourSelect(graph.page, null);
-  return element("div", { class: "narrow-tools" }, overview, colours, fit);
+  return element("div", { class: "narrow-tools" }, summary, colours, fit);
 }
 
 function createZoom(graph) {

@@ -4,7 +4,7 @@ import { element, whenCalm } from "./dom.js";
 import { factList } from "./header.js";
 import { inspectBox, inspectScope } from "./inspect_scope.js";
 import { inspectValue, section } from "./inspect_value.js";
-import { stepChip, valueChip, valueChips } from "./chips.js";
+import { valueChip, valueChips } from "./chips.js";
 import { fitEquation, forgetFit } from "./equations.js";
 import { restTold, unnamedValue } from "./memory_rows.js";
 import { aliveAt } from "./memory_stack.js";
@@ -139,6 +139,11 @@ function turnsText({ loop, iterations }) {
   return `${counted(count, "iteration")} of ${loop.bodies.join(", ")}`;
 }
 
+/** A button that goes to where an unnamed value is, and leaves the cursor. */
+function unnamedChip({ go, text, told }) {
+  return element("button", { class: "chip plain", type: "button", title: told, click: go }, text);
+}
+
 function largestAtPeak(page) {
   const { memory } = page.data;
   const rows = aliveAt(memory, memory.peak_instruction);
@@ -146,7 +151,7 @@ function largestAtPeak(page) {
     const unnamed = row.value === null ? unnamedValue(page, row) : null;
     const rest = element("span", { title: restTold(row) }, row.label);
     const named = row.value === null ? rest : valueChip(page, row.value);
-    const what = unnamed ? stepChip(page, unnamed.step, unnamed.text) : named;
+    const what = unnamed ? unnamedChip(unnamed) : named;
     return element("div", { class: "pair" }, what, element("span", {}, bytesText(row.nbytes)));
   });
 }

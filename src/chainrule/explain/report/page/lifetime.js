@@ -10,19 +10,33 @@ import { countText } from "./words.js";
  * @returns {HTMLElement}
  */
 export function lifetime(page, id) {
-  const { model, store } = page;
+  const { model } = page;
   const made = model.madeBy[id];
   const freed = model.freedBy[id];
-  const count = model.steps.length;
   const words = element("span", {}, made ? "Made at " : "There from the start");
   if (made) words.append(...makerChips(page, id));
   if (!page.data.memory) return element("p", {}, words, ".");
   const { stored, view_of: whole } = model.values[id];
   if (!stored && !whole) words.append(", never stored.");
   else if (freed === Infinity) words.append(", kept to the end.");
-  else words.append(", needed last at ", stepChip(page, freed), ", then freed.");
-  const from = Math.max(made - 1, 0);
-  const to = Math.min(freed, count);
+  else words.append(...neededLast(page, id, freed));
+  const { life } = model.values[id];
+  return element("div", {}, element("p", {}, words), life && lifeBar(page, id, life));
+}
+
+/** At which step a value is read last; where that part of the step is late, during which it is. */
+function neededLast(page, id, freed) {
+  const reader = (page.model.values[id].life?.reader ?? freed - 1) + 1;
+  const chip = stepChip(page, Math.min(reader, freed));
+  if (reader >= freed) return [", needed last at ", chip, ", then freed."];
+  const late = [", a part of which is done during ", stepChip(page, freed), ", then freed."];
+  return [", needed last at ", chip, ...late];
+}
+
+/** Over the instructions, as the chart of the memory is. */
+function lifeBar({ data, model, store }, id, { first, last }) {
+  const count = data.memory.live.length;
+  const [from, to] = [countText(first), countText(last)];
   const bar = vector(
     "svg",
     {
@@ -30,22 +44,23 @@ export function lifetime(page, id) {
       viewBox: `0 0 ${count} 10`,
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": `Alive from step ${countText(Math.max(made, 1))} to ${countText(to)} of ${countText(count)}`,
+      "aria-label": `Alive from instruction ${from} to ${to} of ${countText(count - 1)}`,
     },
     vector("rect", { class: "life-all", x: 0, y: 3, width: count, height: 4 }),
     vector("rect", {
       class: "life-alive",
       "data-kind": model.values[id].kind,
-      x: from,
+      x: first,
       y: 1,
-      width: Math.max(to - from, count / 150),
+      width: Math.max(Math.min(last + 1, count) - first, count / 150),
       height: 8,
     }),
   );
-  const cursor = store.state.cursor;
-  if (cursor) {
+  const step = model.step(store.state.cursor);
+  if (step) {
     const width = Math.max(count / 200, 0.02);
-    bar.append(vector("rect", { class: "life-cursor", x: cursor - 0.5, y: 0, width, height: 10 }));
+    const x = step.fullest_instruction + 0.5;
+    bar.append(vector("rect", { class: "life-cursor", x, y: 0, width, height: 10 }));
   }
-  return element("div", {}, element("p", {}, words), bar);
+  return bar;
 }

@@ -94,6 +94,7 @@ export function bandPath(band, x, y) {
     d: `M${above.join("L")}L${below.join("L")}Z`,
   };
   if (band.value !== null) path["data-value-id"] = band.value;
+  if (band.isRest) path["data-rest"] = band.kind;
   const inside = band.parts ? ` (${band.parts})` : "";
   const told = `${band.label}: ${bytesText(band.nbytes)}${inside}`;
   return vector("path", path, vector("title", {}, told));

@@ -1,6 +1,6 @@
 // One line of the list of what is alive: a value, one without a name, or many small ones.
 
-import { stepTitle, swatch, valueLabel } from "./chips.js";
+import { stepChip, stepTitle, swatch, valueLabel } from "./chips.js";
 import { element } from "./dom.js";
 import { bytesText, countText } from "./words.js";
 
@@ -11,12 +11,19 @@ const TOLD = new Map([
 ]);
 
 /**
+ * @typedef {Object} Explained the sum of bytes that is explained below its row
+ * @property {string|null} kind
+ * @property {function(string): void} toggle
+ */
+
+/**
  * @param {import("./chips.js").Page} page
  * @param {any} row of `aliveAt`
  * @param {number} most bytes of the largest row
+ * @param {Explained} explained
  * @returns {HTMLElement}
  */
-export function aliveRow(page, row, most) {
+export function aliveRow(page, row, most, explained) {
   const part = element("span", { "data-kind": row.kind });
   part.style.width = `${(100 * row.nbytes) / most}%`;
   const bar = element("span", { class: "amount", "aria-hidden": "true" }, part);
@@ -35,9 +42,26 @@ export function aliveRow(page, row, most) {
   }
   const unnamed = unnamedValue(page, row);
   const name = element("span", { class: "formula plain" }, unnamed?.text ?? row.label);
-  if (!unnamed) return element("li", { class: "row", title: restTold(row) }, ...line(name));
-  const go = () => page.actions.goTo(unnamed.step);
-  return button({ class: "row", title: unnamed.told, click: go }, name);
+  if (!unnamed) {
+    const isTold = explained.kind === row.kind;
+    const click = () => explained.toggle(row.kind);
+    const attributes = { class: "row", "aria-expanded": String(isTold), title: restTold(row) };
+    const item = button({ ...attributes, click }, name);
+    if (isTold) item.append(restNote(page, row));
+    return item;
+  }
+  return button({ class: "row", title: unnamed.told, click: unnamed.go }, name);
+}
+
+/** What a sum of bytes is, and when it is largest. */
+function restNote(page, row) {
+  const told = element("p", { class: "muted" }, `${restTold(row)}.`);
+  const nbytes = page.data.memory.rest[row.kind];
+  if (!nbytes) return told;
+  const largest = Math.max(...nbytes);
+  const step = page.model.stepAt(nbytes.indexOf(largest));
+  if (step) told.append(` At most ${bytesText(largest)}, at `, stepChip(page, step), ".");
+  return told;
 }
 
 /**
@@ -46,20 +70,23 @@ export function aliveRow(page, row, most) {
  * @returns {string}
  */
 export function restTold({ kind, label }) {
-  return TOLD.get(kind) ?? label;
+  return TOLD.get(kind) ?? `${label}: all that is smaller than what is listed`;
 }
 
 /**
- * A value without a name: what it is, and the step during which it is made; null for sums.
+ * A value without a name: what it is, and how to go to the value that it is inside of, or else to
+ * the one of the step during which it is made; null for sums.
  * @param {import("./chips.js").Page} page
  * @param {any} row of `aliveAt`
- * @returns {{step: number, text: string, told: string}|null}
+ * @returns {{go: function(): void, text: string, told: string}|null}
  */
-export function unnamedValue(page, { first, label, parts, isRest }) {
+export function unnamedValue(page, { first, label, parts, isRest, inside: around }) {
   const { model } = page;
   if (isRest || !first) return null;
   const step = model.stepAt(first);
   const inside = parts && ` (${parts})`;
   const told = `${label}${inside}, made in step ${countText(step)}, ${stepTitle(page, step)}`;
-  return { step, text: label, told };
+  const value = around ?? model.valueOfStep(step);
+  const go = () => (value === null ? page.actions.goTo(step) : page.actions.reveal(value));
+  return { go, text: label, told };
 }

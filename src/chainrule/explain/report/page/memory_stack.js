@@ -5,6 +5,7 @@ const KINDS_FROM_BELOW = ["parameters", "carried state", "optimizer state", "inp
 /**
  * `low` and `high` are the bytes below and up to the top of the band, for each column.
  * @typedef {Object} Band
+ * @property {boolean} [isRest]
  * @property {number|null} value
  * @property {string} label
  * @property {string} kind
@@ -76,7 +77,8 @@ function restOf(kind, nbytes, columns, floor) {
   const most = Math.max(...columns.map((instruction) => nbytes[instruction]));
   const last = columns.length - 1;
   const label = restLabel(kind);
-  return { value: null, label, kind, nbytes: most, first: 0, last, low, high: floor.slice() };
+  const sums = { first: 0, last, low, high: floor.slice() };
+  return { isRest: true, value: null, label, kind, nbytes: most, ...sums };
 }
 
 /**

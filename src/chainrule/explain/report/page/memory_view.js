@@ -79,7 +79,14 @@ export function createMemory(page) {
       svg.insertBefore(one, svg.querySelector(".band-label, .pass-name"));
     }
   };
-  const list = oncePerFrame(() => alive.replaceChildren(...aliveNow(page)));
+  const explained = {
+    kind: null, // the sum of bytes that is explained
+    toggle(kind) {
+      explained.kind = explained.kind === kind ? null : kind;
+      list();
+    },
+  };
+  const list = oncePerFrame(() => alive.replaceChildren(...aliveNow(page, explained)));
 
   svg.addEventListener("click", (event) => {
     if (!scale) return;
@@ -87,6 +94,11 @@ export function createMemory(page) {
     page.actions.goTo(page.model.stepAt(scale.instructionAt(place)));
     const band = event.target.closest?.("[data-value-id]");
     if (band) page.actions.reveal(Number(band.dataset.valueId));
+    const rest = event.target.closest?.("[data-rest]");
+    if (rest) {
+      explained.kind = rest.dataset.rest;
+      list();
+    }
   });
   svg.addEventListener(
     "wheel",
@@ -130,7 +142,7 @@ function placeText(page, number) {
  * The list beside the chart: when most is alive during the step at the cursor, or at the peak while
  * nothing is stepped through.
  */
-function aliveNow(page) {
+function aliveNow(page, explained) {
   const { data, model, store } = page;
   const number = store.state.cursor || model.peakStep;
   const instruction = model.step(number)?.fullest_instruction ?? data.memory.peak_instruction;
@@ -141,7 +153,7 @@ function aliveNow(page) {
   const where = `${peak ? "At the peak" : "Alive"}: ${placeText(page, number)}`;
   const go = () => page.actions.goTo(model.peakStep);
   const toPeak = element("button", { type: "button", class: "quiet", click: go }, "go to the peak");
-  const list = rows.slice(0, ROWS_SHOWN).map((row) => aliveRow(page, row, most));
+  const list = rows.slice(0, ROWS_SHOWN).map((row) => aliveRow(page, row, most, explained));
   if (rows.length > ROWS_SHOWN) {
     const more = `and ${countText(rows.length - ROWS_SHOWN)} smaller ones`;
     list.push(element("li", { class: "muted" }, more));
