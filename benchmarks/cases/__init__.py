@@ -1,6 +1,6 @@
 """Every case, at the sizes of the table and at sizes that a test can afford."""
 
-from . import cross_entropy, deep_mlp, gelu, mlp, rowwise, transformer
+from . import convolutions, cross_entropy, deep_mlp, gelu, mlp, rowwise, transformer
 from .case import Case
 
 CASES: tuple[Case, ...] = (
@@ -9,6 +9,13 @@ CASES: tuple[Case, ...] = (
     mlp.training_case("mlp-large", 784, 2048, 10, 512),
     deep_mlp.training_case("deep-mlp-adam", 1024, 4, 10, 256),
     transformer.training_case("transformer-adamw", 256, 64, 128, 2, 16),
+    convolutions.training_case("lenet", "LeNet, SGD", convolutions.lenet, 256, 1, 28),
+    convolutions.training_case(
+        "residual-blocks", "2 residual blocks, SGD", convolutions.residual, 32, 64, 28
+    ),
+    convolutions.training_case(
+        "separable-block", "depthwise-separable block, SGD", convolutions.separable, 32, 64, 28
+    ),
     rowwise.softmax_case("softmax-backward", 512, 2048),
     rowwise.layer_norm_case("layer-norm", 512, 2048),
     gelu.case("gelu-erf-backward", 512, 2048, "none"),
@@ -22,6 +29,9 @@ TINY: tuple[Case, ...] = (
     mlp.training_case("tiny-mlp", 5, 7, 3, 4),
     deep_mlp.training_case("tiny-deep-mlp-adam", 6, 2, 3, 4),
     transformer.training_case("tiny-transformer-adamw", 11, 5, 8, 2, 3),
+    convolutions.training_case("tiny-lenet", "LeNet", convolutions.lenet, 3, 2, 16),
+    convolutions.training_case("tiny-residual", "residual blocks", convolutions.residual, 3, 4, 5),
+    convolutions.training_case("tiny-separable", "separable", convolutions.separable, 3, 4, 5),
     rowwise.softmax_case("tiny-softmax-backward", 3, 5),
     rowwise.layer_norm_case("tiny-layer-norm", 3, 5),
     gelu.case("tiny-gelu-erf-backward", 3, 5, "none"),
