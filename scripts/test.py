@@ -2,6 +2,7 @@
 
 Needs Python 3.11 or newer and, the first time, a connection to the Python Package Index.
 Arguments that are not listed go to pytest, for example: tests/data -k split
+Each core runs its part of the files.
 """
 
 import argparse
@@ -14,21 +15,19 @@ import time
 from pathlib import Path
 
 import environment
+from parts import NO_TESTS_COLLECTED, run_in_parts
 
 FOLDER = ".venv-test"
 # Hundreds of Pythons import the package: they share the bytecode, outside the source tree; pip
 # makes that of what it installs there, too, where the tests look for it.
 BYTECODE = {"PYTHONPYCACHEPREFIX": str(environment.ROOT / FOLDER / "bytecode")}
 TIERS = {
-    "quick": ["-m", "not slow and not exhaustive"],
+    "quick": ["-m", "not slow and not exhaustive and not peers"],
     "skipped": ["-m", "not slow and not exhaustive", "--skipped"],
-    "slow": ["-m", "slow and not exhaustive"],
+    "slow": ["-m", "(slow or peers) and not exhaustive"],
     "slow and skipped": ["-m", "not exhaustive", "--skipped"],
     "exhaustive": ["-m", "exhaustive"],
 }
-# Who has done its half takes of what is left of another's: some tests take a minute.
-IN_PARALLEL = ["-n", "auto", "--dist", "worksteal"]
-NO_TESTS_COLLECTED = 5  # pytest's exit status
 LIST_MISSING_PEERS = """
 import importlib.metadata, importlib.util, re
 for line in importlib.metadata.requires("chainrule"):
@@ -56,16 +55,15 @@ def main(arguments):
     chosen = ["quick", "slow", "exhaustive"] if options.all else [named or "quick"]
     statuses = []
     for tier in chosen:
-        command = [str(python), "-m", "pytest", *IN_PARALLEL, "-rs", *TIERS[tier], *passed_on]
-        print(f"\nthe {tier} tier: {shlex.join(command[2:])}", flush=True)
+        command = [str(python), "-m", "pytest", "-rs", *TIERS[tier]]
+        print(f"\nthe {tier} tier: {shlex.join([*command[2:], *passed_on])}", flush=True)
         begin = time.perf_counter()
-        done = subprocess.run(command, cwd=environment.ROOT, check=False)
-        statuses.append(done.returncode)
+        statuses.append(run_in_parts(command, passed_on, environment.ROOT))
         seconds[f"{tier} tier"] = time.perf_counter() - begin
 
     print()
     if not any("slow" in tier for tier in chosen):
-        print("not run: the tests marked slow (--slow runs these, --all runs all tiers)")
+        print("not run: the tests marked slow or peers (--slow runs these, --all runs all tiers)")
     _tell_missing_peers(python)
     print("took: " + ", ".join(f"{part} {duration:.1f} s" for part, duration in seconds.items()))
     return _verdict(statuses)
@@ -80,7 +78,9 @@ def _options(arguments):
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--slow", action="store_true", help="only the tests marked slow")
+    parser.add_argument(
+        "--slow", action="store_true", help="only the tests marked slow, or peers (PyTorch, JAX)"
+    )
     parser.add_argument(
         "--skipped",
         action="store_true",

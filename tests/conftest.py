@@ -37,7 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SKIPPED = "chainrule/skipped"  # where pytest's cache has the tests that were skipped last
+SKIPPED = "chainrule/skipped"  # pytest's cache has the tests that were skipped last, by file there
 
 
 def pytest_addoption(parser):
@@ -74,11 +74,12 @@ def pytest_collection_modifyitems(config, items):
     """Under `--skipped`, without a quick test that ran before and compares with no peer library."""
     part_sweeps(items)
     if config.getoption("--skipped"):
-        before = set(config.cache.get(SKIPPED, []))
+        before = {file: _skipped(config, file) for file in {file_of(one.nodeid) for one in items}}
         chosen, left_out = [], []
         for item in items:
             marked = any(map(item.get_closest_marker, ("peers", "slow", "exhaustive")))
-            (chosen if marked or item.nodeid in before else left_out).append(item)
+            again = item.nodeid in before[file_of(item.nodeid)]
+            (chosen if marked or again else left_out).append(item)
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
 
@@ -124,14 +125,26 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def _remember_skipped(stats, config):
+    """By file: processes that run at once have other files."""
     if not hasattr(config, "cache"):
         return
     ran, skipped = (
         {report.nodeid for outcome in outcomes for report in stats.get(outcome, [])}
         for outcomes in (("passed", "failed", "error"), ("skipped",))
     )
-    before = set(config.cache.get(SKIPPED, []))
-    config.cache.set(SKIPPED, sorted(before - ran | skipped))
+    for file in {file_of(one) for one in ran | skipped}:
+        before = _skipped(config, file)
+        now = before - ran | {one for one in skipped if file_of(one) == file}
+        if now != before:
+            config.cache.set(f"{SKIPPED}/{file}", sorted(now))
+
+
+def _skipped(config, file):
+    return set(config.cache.get(f"{SKIPPED}/{file}", []))
+
+
+def file_of(nodeid):
+    return nodeid.partition("::")[0]
 
 
 @pytest.fixture
