@@ -69,7 +69,7 @@ class _Part:
         with self.process.stdout or open(self.file, encoding="utf-8", errors="replace") as lines:
             found = _show(lines)
         self.status = self.process.wait()
-        if not found and self.status != NO_TESTS_COLLECTED:
+        if not found and self.status not in (0, NO_TESTS_COLLECTED):
             print(f"a part of the tests ended with {self.status}, before it was done", flush=True)
         return found
 

@@ -37,7 +37,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SKIPPED = "chainrule/skipped"  # pytest's cache has the tests that were skipped last, by file there
+SKIPPED = (
+    "chainrule/skipped-in"  # pytest's cache has the tests that were skipped last, by file there
+)
 
 
 def pytest_addoption(parser):

@@ -7,12 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-SHARED = Path("/dev/shm")
-
-
-def shared() -> set[str]:
-    return {one.name for one in SHARED.glob("mpich_shm_*")} if SHARED.is_dir() else set()
+from jobs import SHARED, shared
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -20,9 +20,8 @@ from pathlib import Path
 
 import failing_rank
 import numpy as np
-from conftest import shared
 from failing_rank import PLANS
-from jobs import HOST_AND_PID, command, is_running
+from jobs import HOST_AND_PID, command, is_running, shared
 from training_program import BATCH, ROWS, data, digests, made
 
 import chainrule as cr

@@ -21,7 +21,13 @@ HAS_MPI = importlib.util.find_spec("mpi4py") and (
 needs_mpi = pytest.mark.skipif(
     not HAS_MPI or os.name != "posix", reason="mpi4py or mpiexec is absent: pip install '.[mpi]'"
 )
+SHARED = Path("/dev/shm")
 HOST_AND_PID = r"\(\S+, PID \d+\)"
+
+
+def shared() -> set[str]:
+    """The names of the memory that processes of jobs share now."""
+    return {one.name for one in SHARED.glob("mpich_shm_*")} if SHARED.is_dir() else set()
 
 
 def command(count: int, program: str, *arguments: str, deadline: float = 20) -> list[str]:
