@@ -347,7 +347,7 @@ def compare_with_jax(jax: Any) -> None:
         (cr.jacrev, jax.jacrev, (1, (0, 1), (1,))),
     ):
         for wrt in several:
-            found, expected = ours(g(np), wrt)(p, x), theirs(g(jnp), wrt)(p, x)
+            found, expected = ours(g(np), wrt)(p, x), jax.jit(theirs(g(jnp), wrt))(p, x)
             leaves, tree = jax.tree_util.tree_flatten(found)
             other, same = jax.tree_util.tree_flatten(expected)
             assert tree == same
@@ -357,7 +357,7 @@ def compare_with_jax(jax: Any) -> None:
     def scalar(np_: Any) -> Any:
         return lambda p, x: np_.sum(g(np_)(p, x)["h"] ** 3) * np_.sum(p["b"])
 
-    found, expected = cr.hessian(scalar(np))(p, x), jax.hessian(scalar(jnp))(p, x)
+    found, expected = cr.hessian(scalar(np))(p, x), jax.jit(jax.hessian(scalar(jnp)))(p, x)
     for one in p:
         for two in p:
             close(found[one][two], expected[one][two], 1e-10)

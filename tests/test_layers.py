@@ -89,6 +89,7 @@ def module_of(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def exists(module: str) -> bool:
     path = ROOT.joinpath(*module.split("."))
     return path.is_dir() or path.with_suffix(".py").is_file()
@@ -117,9 +118,16 @@ def imports(source: str, file: str, package: list[str]) -> Iterator[Import]:
             for target in targets(node, package):
                 yield Import(file, target, node.lineno, inside)
         inside = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        checked = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        checked = isinstance(node, ast.If) and is_type_checking(node.test)
         children = node.orelse if checked else ast.iter_child_nodes(node)
         pending += [(child, inside) for child in children if not isinstance(child, ast.expr)]
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    match test:
+        case ast.Name(name) | ast.Attribute(attr=name):
+            return name == "TYPE_CHECKING"
+    return False
 
 
 @cache

@@ -56,9 +56,6 @@ def test_what_fits_comes_first_and_the_rest_says_why(limited: Any) -> None:
 def test_the_limit_is_that_of_each_device(limited: Any) -> None:
     step, found = limited
     limit = found.limit_nbytes
-    others = cr.ways(step, batch=256, memory=limit, devices=cr.Devices.cpu(2))
-    assert [one.what for one in others] == [one.what for one in found]
-    assert all(one.needed_nbytes <= limit for one in others.fitting)
     own = cr.ways(step, batch=256, memory=limit, devices=cr.Devices.cpu(2, memory=limit * 2 // 3))
     apart = [one for one in own.fitting if one.devices > 1]
     assert apart and all(one.needed_nbytes <= limit * 2 // 3 for one in apart)

@@ -21,7 +21,7 @@ from autograd_left_out import CALLS_ALONE, COMPLEX_ONLY, FAILING, FILES, LEFT_OU
 VERSION = "1.9.1"
 HERE = Path(__file__).parent
 ENOUGH = 0.9
-MOST_COMBINATIONS = 2  # of the arguments that one check of a test is for
+MOST_COMBINATIONS = 1  # of the arguments that one check of a test is for
 # Of each test: [passed, failed, complex or uncollected; the message; how much was compared].
 Outcomes = dict[str, list[Any]]
 

@@ -94,10 +94,12 @@ def check(drawn: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "transformer",
         "blocks",
         "recurrent",
-        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("compiled", "adam")),
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("transformer", "compiled", "adam")
+        ),
     ],
 )
 def test_whatever_is_unfolded_nothing_overlaps_and_arrows_end_at_boxes(opened, name: str) -> None:

@@ -63,7 +63,12 @@ def test_every_composite_has_a_case() -> None:
     assert not missing
 
 
-every_case = pytest.mark.parametrize("c", CASES, ids=lambda c: c.name)
+FIRST = list({id(c.of): c for c in reversed(CASES)}.values())  # of each function
+every_case = pytest.mark.parametrize(
+    "c",
+    [pytest.param(c, marks=[] if c in FIRST else pytest.mark.exhaustive) for c in CASES],
+    ids=lambda c: c.name,
+)
 
 
 def scalar(xp: Any, call: Callable[..., Any], weights: list[Any]) -> Callable[..., Any]:
@@ -127,7 +132,7 @@ def test_booleans_are_taken_traced_as_plain(function: Callable[[Any], Any]) -> N
         np.testing.assert_allclose(run.outputs, function(x), rtol=1e-12)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("c", [c for c in CASES if c.autograd], ids=lambda c: c.name)
 def test_first_and_second_derivatives_are_autograds(c: Case) -> None:
     arguments, directions, weights, gradients, products = found(c)
@@ -149,7 +154,7 @@ def test_first_and_second_derivatives_are_autograds(c: Case) -> None:
 
 
 @pytest.mark.peers
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(7)  # tests/opinfo has PyTorch's own samples of nearly all of them
 @pytest.mark.parametrize("c", [c for c in CASES if c.torch], ids=lambda c: c.name)
 def test_first_and_second_derivatives_are_pytorchs(c: Case) -> None:
     torch = pytest.importorskip("torch")

@@ -99,7 +99,7 @@ CASES: list[tuple[str, Any, tuple[np.ndarray, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize(("function", "given"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_derivatives_are_those_of_finite_differences(
     function: Any, given: Any, request: pytest.FixtureRequest

@@ -62,7 +62,7 @@ def test_values_and_gradients_are_those_of_the_unrolled_loop(
         assert close(got, other)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @EVERY_PAIR
 @pytest.mark.parametrize("length", [1, 4])
 @pytest.mark.parametrize("reverse", [False, True])

@@ -56,7 +56,7 @@ def test_less_is_computed_again_where_there_is_more_room(
     whole = step.micro_batched(8)
     wanted = whole(whole.init(Ws=WS), x=x)
     seconds = []
-    for share in (0.0, 0.5, 0.95):
+    for share in (0.0, 0.95):
         limit = int(least + share * (most - least))
         split = cr.parallel(step, cr.Devices.cpu(2, memory=limit), schedule="gpipe", **PINS)
         assert split.recompute and "recomputing" in str(split.candidates)
@@ -81,7 +81,7 @@ def test_it_says_what_is_kept_all_the_same(step: Any, bytes_of_both: tuple[int, 
     assert all(not again for name, again in told.items() if name in kept)
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(17)
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h2", "interleaved"])
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_kept_in_part_has_the_same_bits(

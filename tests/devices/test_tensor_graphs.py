@@ -93,7 +93,7 @@ def exchanges(one: Spread) -> dict[str, int]:
     return dict(Counter(x.primitive.name for x in one.made.graph.nodes if is_collective(x)))
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("ways", [2, 3, 4])
 @pytest.mark.parametrize("model", MODELS)
 def test_parts_have_the_values_of_the_whole(model: str, ways: int) -> None:

@@ -61,22 +61,16 @@ def run_tool(name: str, *arguments: str, folder: Path) -> subprocess.CompletedPr
 
 
 ONLY_TRACED = """
-import numpy as np
-from chainrule import float64
-
-def objective(x: float64["n 3"], w: float64[()]):
+def only_traced(x: float64["n 3"], w: float64[()]):
     h = x.at[0].set(1.0)
     return np.sum(h) * round(w) + x.trace()
 
-objective(np.ones((2, 3)), np.ones(()))
+only_traced(np.ones((2, 3)), np.ones(()))
 """
 CALLS = "objective(images, labels, W1, W2)\nobjective(np.ones((2, 3)), labels, W1, W2)\n"
-PROGRAMS = {
-    "plain": example(),
-    "future annotations": FUTURE + example(),
-    "a misspelled attribute": example().replace("z = x @ W1", "z = x @ W1 * x.sahpe"),
-    "arrays of NumPy": example() + CALLS,
-    "what only traced arrays have": ONLY_TRACED,
+PROGRAMS = {  # with arrays of NumPy, and with what only traced ones have
+    "plain": example() + CALLS + "from chainrule import float64\n" + ONLY_TRACED,
+    "a misspelled attribute": FUTURE + example().replace("z = x @ W1", "z = x @ W1 * x.sahpe"),
 }
 
 

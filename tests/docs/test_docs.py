@@ -19,7 +19,7 @@ from chainrule.machine_code.target import host_target, native_refusal
 
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?:|#|mailto:)(?P<target>[^)#\s]+)(?:#[^)\s]*)?\)")
-LONG = {"memory-budget.md"}  # pages that take seconds
+LONG = {"devices.md", "memory-budget.md"}  # pages that take seconds
 LANES = " 16 lanes"
 WORDS = {
     "git",

@@ -38,7 +38,7 @@ LOST = {
     "the gradient of a `while_loop` with `max_steps`": r"Loop: its condition must be known",
 }
 QUICK = ("tutorial.md", "gallery.md")
-OTHERS = ("control-flow.md", "random.md", "onnx.md", "nonfinite.md", "course.md")  # slow ones
+OTHERS = ("control-flow.md", "onnx.md", "nonfinite.md", "course.md")  # slow ones
 # Graphs that are too large for a test, or shown because they fail.
 WITHOUT_VALUES = {
     "custom-operations.md": 1,

@@ -49,6 +49,7 @@ def test_every_primitive_is_written(primitive: Primitive) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("primitive", ALL, ids=lambda one: one.name)
 def test_every_sample_is_written(primitive: Primitive) -> None:
     if primitive.name in PROGRAMS:  # which are long, two of them very long
@@ -77,6 +78,7 @@ def matrices(kind: str) -> np.ndarray:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", ["stack", "large", "singular"])
 def test_matrices_of_other_sizes(kind: str) -> None:
     """Factors give the matrix, and have orthogonal columns, also where values are equal or 0."""

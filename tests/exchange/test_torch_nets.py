@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executors import EITHER, WITHIN
+from executors import WITHIN, needs_jax, needs_native
 from measured_memory import EXACT, aligned_nbytes, arrays_nbytes, constants_nbytes, peaks_of
 
 import chainrule as cr
@@ -50,12 +50,25 @@ NETS = {
 OF_EACH_KIND = ("MobileNet", "GPT", "LSTM")  # convolutions, attention, a loop
 
 
-def marked(name: str) -> Any:
-    marks = () if name in OF_EACH_KIND else pytest.mark.exhaustive
-    return pytest.param(NETS[name], marks=marks, id=name)
+def marked(name: str, executor: str = "native") -> list[Any]:
+    """Native code for each kind of network, the reference for one."""
+    chosen = {"native": OF_EACH_KIND, "reference": OF_EACH_KIND[-1:]}
+    return [] if name in chosen.get(executor, ()) else [pytest.mark.exhaustive]
 
 
-EVERY_NET = pytest.mark.parametrize("net", [marked(name) for name in NETS])
+EVERY_NET = pytest.mark.parametrize(
+    "net", [pytest.param(NETS[name], marks=marked(name), id=name) for name in NETS]
+)
+EVERY_NET_AND_EXECUTOR = pytest.mark.parametrize(
+    ("net", "executor"),
+    [
+        pytest.param(
+            NETS[name], executor, marks=[*marks, *marked(name, executor)], id=f"{name}-{executor}"
+        )
+        for name in NETS
+        for executor, marks in (("reference", []), ("native", [needs_native]), ("xla", [needs_jax]))
+    ],
+)
 
 
 @functools.cache
@@ -102,8 +115,7 @@ class Training:
 
 
 @pytest.mark.slow
-@EITHER
-@EVERY_NET
+@EVERY_NET_AND_EXECUTOR
 def test_twenty_steps_are_pytorchs(net: Net, executor: str):
     """Objective, parameters and running statistics, in float64; and the evaluation behind them."""
     training = Training(net)

@@ -82,7 +82,7 @@ def least_within(way: str, executor: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(17)
 @WITHIN
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -169,7 +169,7 @@ def circles(name: str) -> dict[str, str]:
     return {key: " ".join((look.label.text, *look.captions)) for key, look in shown.items()}
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", [*PROGRAMS])
 def test_no_operator_is_called_f(name: str) -> None:
     assert not {"f", "f′", ""} & set(circles(name).values())

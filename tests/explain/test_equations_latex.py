@@ -80,7 +80,7 @@ def check_formulas(primitive: Any, sample: Any) -> None:
         set_by_mathtext(one.latex())
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("primitive", COMPUTED, ids=lambda one: one.name)
 def test_mathtext_sets_every_primitive(primitive: Any) -> None:
     """In its first sample; KaTeX sets all of them below."""
@@ -99,7 +99,7 @@ def test_katex_sets_every_primitive() -> None:
     set_by_katex([equations(graph).latex() for graph in graphs])
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(7)
 @EVERY_GRAPH
 def test_mathtext_sets_forward_and_backward(name: str) -> None:
     for one in equations(GRAPHS[name]()):

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/docs"))
 pages = importlib.import_module("pages")
 
-LONG = ("devices", "memory-budget", "training")
+LONG = ("devices", "memory-budget", "memory-formulas", "training")
 
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 

@@ -136,7 +136,7 @@ def test_every_primitive_in_float64(primitive: Primitive) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(7)
 @EVERY_PRIMITIVE
 def test_every_primitive_with_every_sample_and_dtype(primitive: Primitive) -> None:
     check_samples(primitive, DTYPES)

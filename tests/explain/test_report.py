@@ -87,8 +87,10 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process() -> None:
         "def f(x, w):\n    z = x @ w\n    h = np.tanh(z)\n    J = np.sum(h * z)\n    return J\n"
         "x, w = np.arange(6.0).reshape(3, 2), np.ones(2)\n"
         "graph = cr.backward(cr.trace(f, x, w), wrt='all')\n"
-        "import hashlib; page = cr.report(graph, {'x': x, 'w': w}).html()\n"
-        "print(hashlib.sha256(page.encode()).hexdigest())\n"
+        "drawing, memory = graph.draw(), graph.memory()\n"
+        "texts = [cr.report(graph, {'x': x, 'w': w}).html(), memory.timeline_svg()]\n"
+        "texts += [drawing.svg(), drawing.dot(), drawing.mermaid()]\n"
+        "import hashlib; print(*[hashlib.sha256(one.encode()).hexdigest() for one in texts])\n"
     )
     found = {
         subprocess.run(

@@ -279,7 +279,7 @@ def test_data_take_work_in_proportion_to_the_graph(program: Callable[[int], cr.G
         graph = with_gradients(program(length))
         return _calls(lambda: drawing_data(graph)) / len(graph)
 
-    assert calls_a_node(240) < 1.2 * calls_a_node(60)
+    assert calls_a_node(160) < 1.2 * calls_a_node(40)
 
 
 @pytest.mark.slow

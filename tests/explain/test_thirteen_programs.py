@@ -67,7 +67,14 @@ def test_the_equations_alone_give_the_values_of_the_run(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["transformer of 2 layers", "residual net", "GRU"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("transformer of 2 layers", marks=pytest.mark.exhaustive),
+        "residual net",
+        "GRU",
+    ],
+)
 def test_equal_blocks_written_once_give_the_values_of_the_run(name: str) -> None:
     graph, concrete, given, run = ran(name)
     printed = str(concrete.equations())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -81,21 +78,6 @@ def test_the_areas_end_where_the_bytes_do() -> None:
     below = [kind for kind in PAINTS][: list(PAINTS).index("saved intermediates") + 1]
     stacked = [sum(moment.nbytes.get(kind, 0) for kind in below) for moment in run.timeline]
     assert min(heights) == pytest.approx(376 - 280 * max(stacked) / run.peak_nbytes, abs=0.06)
-
-
-@pytest.mark.slow
-def test_the_same_report_gives_the_same_bytes() -> None:
-    program = "from reports import step; print(step().memory(n=16).timeline_svg(), end='')"
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout.decode()
-        for seed in ("1",)
-    }
-    assert outputs == {step().memory(n=16).timeline_svg()}
 
 
 def test_two_pictures_on_one_page_do_not_share_patterns() -> None:

@@ -10,7 +10,6 @@ from test_naming import WITHOUT_RANGES, check_in, other_pythons
 
 @pytest.mark.slow
 def test_every_python_gives_the_same_names(record_property: Any) -> None:
-    others = other_pythons().items()
-    check_in(
-        [(*which, flags) for which in others for flags in ((), WITHOUT_RANGES)], record_property
-    )
+    others = list(other_pythons().items())
+    found = [(*which, ()) for which in others]
+    check_in([*found, *((*which, WITHOUT_RANGES) for which in others[:1])], record_property)

@@ -43,7 +43,7 @@ def sample_of(primitive: Primitive, sample: Sample, dtype: str) -> tuple[Graph, 
 CUT = [one for one in PRIMITIVES if one.inputs]
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(17)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("primitive", CUT, ids=lambda one: one.name)
 def test_pieces_have_the_bits_of_the_whole(primitive: Primitive, dtype: str) -> None:

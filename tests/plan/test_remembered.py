@@ -130,7 +130,7 @@ def test_a_damaged_entry_is_searched_anew(folder: Path) -> None:
     first = sequences(chain())
     path = entry_of(folder)
     whole = path.read_bytes()
-    for cut in (0, 1, 63, 64, -1):
+    for cut in (0, 63, -1):
         path.write_bytes(whole[:cut])
         assert sequences(chain()) == first, cut
         assert path.read_bytes() == whole, cut

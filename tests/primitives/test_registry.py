@@ -47,7 +47,7 @@ def others(primitive: Primitive) -> list[Sample]:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(7)
 @EVERY
 def test_every_check_passes_on_another(primitive: Primitive) -> None:
     """On the last."""

@@ -50,7 +50,7 @@ def module_of(kind: str, options: dict[str, Any]) -> tuple[Any, dict[str, np.nda
 
 
 @pytest.mark.peers
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("kind", "options"), NETWORKS, ids=[f"{k} {o}" for k, o in NETWORKS])
 def test_outputs_states_and_gradients_are_pytorchs(kind: str, options: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")

@@ -131,7 +131,7 @@ def test_the_table_has_every_primitive_with_kinks():
     assert set(TABLE) == {one.name for one in PRIMITIVES if one.kink is not None}
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("name", TABLE)
 def test_a_kink_of_a_primitive_is_warned_of(name):
     f, kink, beside = TABLE[name]

@@ -18,7 +18,7 @@ def test_first_weights_have_the_variance_of_he_initialization():
     assert not np.array_equal(weights["W1"].ravel()[:100], weights["W2"].ravel()[:100])
 
 
-@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("bias", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_the_network_learns_digits(bias: bool):
     training = begin(Settings(epochs=8, bias=bias))
     assert training.parameter_count == 64 * 64 + 64 * 10 + 64 * bias

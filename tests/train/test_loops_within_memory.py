@@ -67,6 +67,7 @@ def test_a_training_step_keeps_a_part_of_the_states(executor: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(2)
 @EXECUTOR
 def test_a_budget_that_is_large_enough_changes_nothing(executor: str) -> None:
     step, expected = training(executor)
@@ -93,6 +94,7 @@ DERIVATIVES = {
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(2)
 @pytest.mark.sweep(3)
 @EXECUTOR
 @pytest.mark.parametrize("derivative", DERIVATIVES)

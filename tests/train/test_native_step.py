@@ -22,7 +22,7 @@ n = cr.size("n")
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize(
     ("dtype", "biases"),
     [(np.float64, False), (np.float32, True), (np.float32, False)],

@@ -36,7 +36,7 @@ COMBINED = [
 ]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize(("name", "schedule", "clips"), COMBINED)
 def test_steps_equal_the_formulas(name, schedule, clips):
     make, options = OPTIMIZERS[name]

@@ -91,11 +91,11 @@ def follow(
 @EXECUTORS  # the native one below, with more
 @EVERY
 def test_steps_equal_those_of_pytorch(name, executor):
-    follow(name, executor, steps=50)
+    follow(name, executor, steps=20)
 
 
 @pytest.mark.slow  # a schedule does not ask which optimizer it serves: below is each with one
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", ["sgd", "rmsprop with all", "adamw"])
 def test_scheduled_steps_equal_those_of_pytorch(name, schedule):
@@ -108,7 +108,7 @@ def test_clipped_steps_equal_those_of_pytorch(name):
     follow(name, "reference", clips=True)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(5)
 @EVERY
 def test_clipped_and_scheduled_steps_equal_those_of_pytorch(name):
     follow(name, "native", "cosine", clips=True)

@@ -14,8 +14,7 @@ from resident import CASES, RANDOM
 
 # Python's objects for the graph and its plan, and code of libraries that runs for the first time
 OBJECTS = 4 << 20
-# Each executor, a step and a compiled graph, the least bytes and bytes between: of the least work.
-CHOSEN = [("native", "gradients of a compiled graph", 0.4), ("reference", "convolutions", 0.0)]
+CHOSEN = [("native", "gradients of a compiled graph", 0.4)]  # of the least work
 
 
 def cases() -> list[Any]:

@@ -40,7 +40,7 @@ def by_hand(objective: Any, epochs: int, executor: str) -> tuple[cr.State, list[
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("objective", [plain, dropping])
+@pytest.mark.parametrize("objective", [dropping, pytest.param(plain, marks=pytest.mark.exhaustive)])
 def test_it_is_the_loop_that_one_would_write(objective: Any, executor: str):
     state, means = by_hand(objective, 3, executor)
     made = trainer(objective, cr.adam(0.01), key=KEY, executor=executor)

@@ -121,7 +121,7 @@ def check_same(found: cr.Trainer, whole: cr.Trainer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("kills", [4, pytest.param(30, marks=pytest.mark.exhaustive)])
 def test_killed_at_any_moment_it_ends_as_the_uninterrupted_training(
     tmp_path: Path, killer: Killer, record_property: Any, kills: int
 ):

@@ -69,7 +69,7 @@ def same(made: cr.Trainer, whole: cr.Trainer, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("objective", [plain, dropping])

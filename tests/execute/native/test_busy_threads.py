@@ -50,7 +50,7 @@ while True:
     steps += 1
     now = seconds()
     spent = sorted((now[task] - before.get(task, 0) for task in now), reverse=True)
-    if sum(spent) > 0.5:
+    if sum(spent) > 0.3:
         break
 print(json.dumps([one for one in spent if one > 0.15 * spent[0]]))
 """

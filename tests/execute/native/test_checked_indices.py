@@ -270,7 +270,7 @@ FORMS: Mapping[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(29)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs_with_indices_leave_everything_or_take_a_whole_step(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -48,7 +48,7 @@ def test_errors_are_at_most_4_units_of_the_last_place(name, dtype, target):
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @CASES
 def test_errors_of_many_numbers_are_small(name, dtype, target, record_property):
     if dtype == F4:

@@ -66,7 +66,7 @@ def test_values_and_derivatives_of_every_composite(call: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", list(CALLS)[::5])  # what narrow vectors change is in the loops
+@pytest.mark.parametrize("call", list(CALLS)[::11])  # what narrow vectors change is in the loops
 def test_values_and_derivatives_in_float32(call: str, narrow_vectors: str) -> None:
     case = CALLS[call][-1]
     check(scalar(case.call), [x.astype(np.float32) for x in case.arguments()], orders=1)
@@ -162,6 +162,7 @@ def test_all_functions_of_all_operands(function: str, every_width: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("function", ALONG)
 def test_all_functions_of_some_operands(function: str, every_width: str) -> None:
     check_operands(function, every_width, 3)

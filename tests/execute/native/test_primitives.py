@@ -49,7 +49,7 @@ def test_a_sample_in_floats_and_integers(primitives: Sequence[Primitive]) -> Non
     check_calls([call for one in given for call in calls_of_samples(*one)])
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(17)
 @pytest.mark.slow
 @EVERY
 def test_samples_in_every_dtype(primitive: Primitive) -> None:

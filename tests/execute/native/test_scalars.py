@@ -145,7 +145,7 @@ def test_every_kernel_computes_what_the_evaluation_does(primitive):
     check(primitive, lambda dtype: (64 // max(dtype.itemsize, 4), 0), ("avx512", "sse2"))
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(13)
 @pytest.mark.slow
 @EVERY
 def test_every_kernel_computes_it_in_every_width(primitive):

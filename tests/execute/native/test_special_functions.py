@@ -113,7 +113,7 @@ def test_errors_are_at_most_4_units_of_the_last_place(
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @CASES
 def test_errors_of_many_numbers_are_small(
     name: str, dtype: np.dtype, target: str, record_property: Any
