@@ -40,7 +40,7 @@ def errors_of(
     return [one for one in found if not one.is_right], len(found)
 
 
-@pytest.mark.sweep(13)
+@pytest.mark.sweep(23)
 @EITHER
 @pytest.mark.parametrize("function", numpy_functions.CALLS, ids=lambda one: one.__name__)
 def test_a_numpy_function_takes_what_is_planned(

@@ -67,7 +67,7 @@ def error_of_micro_batches(program: Program, count: int, executor: str, order: s
     return [peak - expected for peak in peaks_of(lambda: lambda: parts(state, x=given["x"]))]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @CASES
 @EITHER
 def test_runs_take_what_their_reports_say(program: Program, executor: str, order: str) -> None:

@@ -152,7 +152,7 @@ def check_step(step: Any, **sizes: int) -> None:
     check(report.main, made.load_nbytes)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layers", [1, 2, 10])

@@ -13,7 +13,7 @@ from chainrule.testing.samples import cases, sample_arrays, sample_graph
 CASES = [(label, one, sample) for label, one, sample in cases(PRIMITIVES) if one.inputs]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize(
     ("primitive", "sample"), [one[1:] for one in CASES], ids=[one[0] for one in CASES]
 )

@@ -168,7 +168,7 @@ def call_of(case: Any) -> str:
     return case.name.removesuffix(f" {case.shapes}").removesuffix(f" {case.shapes[0]}")
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("calls", CALLS_OF.values(), ids=lambda calls: calls[0].name)
 def test_every_composite_and_its_derivatives(calls: list[Any]) -> None:
     """Of several shapes of one call, the last: the most axes."""

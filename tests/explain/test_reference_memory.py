@@ -133,6 +133,7 @@ def test_a_step_of_composites_takes_what_its_report_says(
     assert error_of_step(blocks, OPTIMIZERS[optimizer], params, x=x, y=y) == 0
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize(("depth", "width", "batch"), [(1, 16, 1), (2, 32, 3)])
 def test_a_step_of_a_transformer_takes_what_its_report_says(

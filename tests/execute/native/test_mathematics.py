@@ -41,7 +41,7 @@ from chainrule.plan.planner import plan
 OF_TWO = "atan2 copysign floor_divide fmax_nan fmin_nan fmod hypot pow remainder".split()
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @CASES
 def test_errors_are_at_most_4_units_of_the_last_place(name, dtype, target):
     check(name, dtype, target, sample(name, dtype, 2000), 50)
@@ -61,7 +61,7 @@ def test_errors_of_many_numbers_are_small(name, dtype, target, record_property):
     record_property("ran", f"{name} in {dtype} for {target}: {worst:.2f} ulp of {x.size} numbers")
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @CASES
 def test_exceptional_values_are_those_of_libm(name, dtype, target):
     x = exceptional(dtype)
@@ -73,7 +73,7 @@ def test_exceptional_values_are_those_of_libm(name, dtype, target):
     np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(expected[known]))
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @CASES
 def test_a_scalar_gets_the_same_bits_as_a_lane(name, dtype, target):
     x = np.concatenate([sample(name, dtype, 1000), exceptional(dtype)])

@@ -139,7 +139,7 @@ def check(primitive: Primitive, lanes: Any, targets: tuple[str, ...]) -> None:
                 assert_same(primitive, run(*arrays), reference(primitive, sample, arrays, output))
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(17)
 @EVERY
 def test_every_kernel_computes_what_the_evaluation_does(primitive):
     check(primitive, lambda dtype: (64 // max(dtype.itemsize, 4), 0), ("avx512", "sse2"))

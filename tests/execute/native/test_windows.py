@@ -191,6 +191,8 @@ def in_dtypes() -> list[Any]:
     ]
 
 
+@pytest.mark.peers
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("name", "dtype"), in_dtypes())
 def test_gradients_of_convolutions_are_pytorchs(name: str, dtype: str) -> None:
     torch = pytest.importorskip("torch")
