@@ -16,6 +16,9 @@ from pathlib import Path
 NO_TESTS_COLLECTED = 5  # pytest's exit status
 # "== 1 failed, 20 passed, 3 deselected in 4.50s ==", or the same without a frame
 SUMMARY = re.compile(r"=* ?(?P<counts>(?:\d+ [a-z]+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))? ?=*")
+# Of the files that take long: about how many seconds, in the quick and the slow tier together.
+LONG_FILES = Path("tests", "long_files.txt")
+USUAL = 0.6  # seconds of another file
 COUNT = re.compile(r"(\d+) ([a-z]+)")
 ONE = {"errors": "error", "warnings": "warning"}
 
@@ -30,10 +33,10 @@ def run_in_parts(command, arguments, folder, count=None):
     named = [one for one in arguments if _is_path(one, folder)]
     options = [one for one in arguments if one not in named]
     targets = [file for one in named or ["tests"] for file in _files(one, folder)]
-    count = min(count or _cores(), len(targets))
+    shares = _shares(targets, _seconds(folder), count or _cores())
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
-        parts = [_Part([*command, *options, *targets[n::count]], folder) for n in range(count)]
+        parts = [_Part([*command, *options, *share], folder) for share in shares]
         for number, part in enumerate(parts):
             part.start(Path(scratch, str(number)) if number else None)
         try:
@@ -102,6 +105,25 @@ def _is_path(argument, folder):
 def _files(target, folder):
     found = sorted((folder / target).rglob("test_*.py")) if "::" not in target else []
     return [str(one.relative_to(folder)) for one in found] or [target]
+
+
+def _seconds(folder):
+    if not (folder / LONG_FILES).exists():
+        return {}
+    lines = (folder / LONG_FILES).read_text(encoding="utf-8").splitlines()
+    return {file: float(seconds) for seconds, file in map(str.split, lines)}
+
+
+def _shares(targets, seconds, count):
+    """The targets for each part, in order: the longest first, each to who has least so far."""
+    shares = [[] for _ in range(min(count, len(targets)))]
+    totals = [0.0] * len(shares)
+    weights = {one: seconds.get(one.partition("::")[0], USUAL) for one in targets}
+    for one in sorted(targets, key=weights.__getitem__, reverse=True):
+        least = totals.index(min(totals))
+        totals[least] += weights[one]
+        shares[least].append(one)
+    return [sorted(share, key=targets.index) for share in shares]
 
 
 def _cores():
