@@ -79,13 +79,13 @@ def test_all_parts_are_run_and_the_first_failure_is_the_status(
     parts: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = folder_with_tests(tmp_path)
+    (folder / "tests" / "test_d.py").write_text("import os\ndef test_end(): os._exit(3)\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-    assert parts.run_in_parts(command, ["-v"], folder, count=2) == 1
+    files = [f"tests/{name}" for name in FILES]
+    assert parts.run_in_parts(command, ["-v", *files], folder, count=2) == 1
     out = capfd.readouterr().out
     assert out.count("PASSED") == 2 and "FAILED tests/test_b.py::test_two" in out
     assert out.splitlines()[-1].strip("= ").startswith("2 passed, 1 skipped, 1 failed in ")
-    assert parts.run_in_parts(command, ["-k", "one"], folder, count=3) == 0
-    assert parts.run_in_parts(command, ["-k", "none"], folder, count=2) == parts.NO_TESTS_COLLECTED
-    (folder / "tests" / "test_d.py").write_text("import os\ndef test_end(): os._exit(3)\n")
-    assert parts.run_in_parts(command, ["tests/test_d.py", "tests/test_a.py"], folder, count=2) == 3
+    assert parts.run_in_parts(command, ["-k", "end"], folder, count=2) == 3
     assert "ended with 3, before it was done" in capfd.readouterr().out
+    assert parts.run_in_parts(command, ["-k", "none"], folder, 1) == parts.NO_TESTS_COLLECTED

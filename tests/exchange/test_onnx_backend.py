@@ -33,7 +33,7 @@ REASONS = (
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.sweep(19)
+@pytest.mark.sweep(11)
 def test_the_cases_of_onnx_pass(part: int) -> None:
     """Those of every 60th operator."""
     wrong = []

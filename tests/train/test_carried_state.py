@@ -282,6 +282,7 @@ def test_what_spoils_a_later_part_is_found():
 
 
 @pytest.mark.slow
+@pytest.mark.sweep(2)
 def test_a_budget_of_memory_changes_no_bit(executor):
     """Values that are computed again see the state that the step began with."""
 
