@@ -34,7 +34,9 @@ def diamonds(x: float64[n]):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [chain, wide, diamonds])
+@pytest.mark.parametrize(
+    "program", [chain, pytest.param(wide, marks=pytest.mark.exhaustive), diamonds]
+)
 def test_a_large_graph_needs_no_recursion(program):
     graph = cr.trace(program)
     step = cr.backward(graph, wrt="x")

@@ -162,7 +162,7 @@ def test_a_network_at_any_batch(layers: int, dtype: str, optimizer: str) -> None
         check_step(step, n=n)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_network_of_twenty_layers() -> None:
     step = training(20, "float32", "adam")
     for n in (1, 4096):

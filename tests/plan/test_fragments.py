@@ -196,7 +196,7 @@ def test_fragments_of_a_transformer_give_the_same_bits(monkeypatch: pytest.Monke
 
 @needs_native
 @pytest.mark.slow
-@random_programs(8)
+@random_programs(4)
 def test_fragments_of_random_programs_give_the_same_bits(program: Program, seed: int) -> None:
     arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
     forward = cr.trace(program.function(traced), **arguments)

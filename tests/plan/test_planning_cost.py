@@ -60,8 +60,7 @@ def test_the_work_grows_with_the_nodes_not_with_their_square(program: Any) -> No
     assert calls_for_many / calls_for_few < 1.3 * many / few
 
 
-@pytest.mark.slow
-@pytest.mark.sweep(3)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("program", [chain, wide, layers])
 def test_ten_thousand_nodes_are_planned(program: Any) -> None:
     example = np.zeros((8, 4), np.float32)

@@ -48,7 +48,7 @@ def compare_with_reference(graph: Any, inputs: Any, seed: int) -> None:
 
 
 @pytest.mark.slow
-@random_programs(8)
+@random_programs(4)
 def test_values_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
 
@@ -131,7 +131,7 @@ def test_values_are_the_references_often(program: Program, seed: int) -> None:
 
 
 @pytest.mark.slow
-@random_programs(6, repeatable=False, axes=WIDE)
+@random_programs(3, repeatable=False, axes=WIDE)
 def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) -> None:
     check(program, seed)
 
@@ -140,7 +140,7 @@ def test_values_of_wider_arrays_are_the_references(program: Program, seed: int) 
 @pytest.mark.usefixtures("fences")
 def test_nests_that_threads_share_have_the_same_values(monkeypatch: Any) -> None:
     monkeypatch.setattr(chainrule.plan.sharing, "WORTH_SHARING", 0.0)
-    random_programs(6, axes=WIDE)(check)()
+    random_programs(3, axes=WIDE)(check)()
 
 
 @pytest.mark.exhaustive
