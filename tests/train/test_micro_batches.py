@@ -12,6 +12,7 @@ import chainrule as cr
 from chainrule import float16, float32, float64, uint32
 from chainrule.errors import ChainruleError, IndexOutOfRangeError, InputError, StateError
 from chainrule.train.step import micro_batches
+from chainrule.train.step.step import TrainingStep
 
 
 @pytest.fixture(autouse=True, params=["reference", "native"])
@@ -373,3 +374,23 @@ def test_a_batch_like_the_one_before_is_not_checked_again_and_others_are(monkeyp
     assert parts(state, listed) == pytest.approx(step(expected, listed), rel=1e-12)
     assert state.steps == 3 and len(calls) == 5  # others are refused for their names
     assert_same(state, expected)
+
+
+def test_from_the_second_step_on_arrays_of_containers_go_straight_to_the_code(
+    executor, monkeypatch
+):
+    def objective(x: float32["n 4"], params):
+        return np.mean((x @ params[0] @ params[1]) ** 2)
+
+    step = cr.training_step(objective, "params", cr.adam(), params=[np.eye(4, dtype="f")] * 2)
+    parts, x = step.micro_batched(2), np.ones((6, 4), "f")
+    state, expected = (one.init(params=[np.eye(4, dtype="f")] * 2) for one in (parts, step))
+    assert parts(state, x=x) == step(expected, x=x)
+    if executor == "native":  # `reference` looks at them each time
+        monkeypatch.setattr(TrainingStep, "arguments", None)  # the long way
+    for scale in (2, 3):
+        parts(state, x=scale * x)
+    monkeypatch.undo()
+    for scale in (2, 3):
+        step(expected, x=scale * x)
+    assert_same(state, expected, 1e-5)

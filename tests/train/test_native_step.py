@@ -259,7 +259,7 @@ def test_from_the_second_step_on_arrays_go_straight_to_the_code(
     step, reference = both(network, tuple(given), cr.sgd(0.1), **types)
     state, wanted = step.init(given), reference.init(given)
     step(state, data)
-    monkeypatch.setattr(TrainingStep, "taken", None)  # the long way
+    monkeypatch.setattr(TrainingStep, "arguments", None)  # the long way
     step(state, data)
     step(state, data, learning_rate=0.5)
     monkeypatch.undo()

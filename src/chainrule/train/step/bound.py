@@ -70,10 +70,7 @@ class BoundStep:
         self.moved = [(name, place[node]) for name, node in moving.items() if node in place]
         self.copies = self._copies(concrete, moving)
         self.steps_taken = state.steps_taken
-        known = step.graph.structures
-        roots = {name for structure in known.values() for name in structure.leaf_names[:1]}
-        plain = all(name in known or name not in roots for name in self.arrays)
-        plain = plain and len(self.arrays) + len(self.scalars) == len(given)
+        plain = len(self.arrays) + len(self.scalars) == len(given)
         self.plain = plain and not step.graph.guards and call.is_short
 
     def _copies(self, concrete: Graph, moving: Mapping[str, Node]) -> list[tuple[str, np.ndarray]]:
@@ -84,21 +81,19 @@ class BoundStep:
         return [(name, memory[other]) for name, other in others.items() if other != name]
 
     def quick(self, batch: Mapping[str, Any]) -> Any:
-        """The objective after a step on the batch, if each array fits as it is.
+        """The objective after a step on the batch, if each array fits as it is; those of containers
+        by their own names.
 
         None if the batch has to be looked at, and nothing has happened.
         """
         if not self.plain:
             return None
-        state = self.state
-        state.refuse_second_step()
-        with state.stepping, state.updating:
-            if len(batch) != len(self.arrays) or self.changed:
-                if not self._sets_scalars(batch):
-                    return None
-            self.steps_taken = state.steps_taken + 1
-            values = self.call(tuple(map(batch.get, self.arrays)))
-            return None if values is None else values[self.objective][()]
+        if len(batch) != len(self.arrays) or self.changed:
+            if not self._sets_scalars(batch):
+                return None
+        self.steps_taken = self.state.steps_taken + 1
+        values = self.call(tuple(map(batch.get, self.arrays)))
+        return None if values is None else values[self.objective][()]
 
     def __call__(self, inputs: Mapping[Node, Any]) -> Any:
         """The objective after a step on these inputs."""

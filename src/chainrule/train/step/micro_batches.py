@@ -105,10 +105,8 @@ class MicroBatchedStep(Frozen):
                     raise
             taken = self.updating.scalars.values()
             numbers = {name: given[name] for name in taken if name in given}
-            left = {
-                part.next_name if part.is_carried else part.name: sums.arrays[part.name]
-                for part in self.accumulating.persistent
-            }
+            arrays, summed = sums.arrays, self.accumulating.persistent
+            left = {x.next_name if x.is_carried else x.name: arrays[x.name] for x in summed}
             return self.updating.taken(state, {**numbers, **left})
 
     @entry
@@ -294,9 +292,9 @@ class MicroBatchedStep(Frozen):
                 shape = state.arrays[owner].shape if owner else ()
                 arrays[part.name] = np.zeros(shape, self.accumulating.graph[part.name].dtype)
             self._sums[state] = State(arrays, (), {})
-        sums = self._sums[state]
-        zero = {part.name: np.zeros((), sums.memory[part.name].dtype) for part in parts}
-        sums.put([*(zero | {name: state.memory[name] for name in self.whole.carried}).items()])
+        sums, memory, zero = self._sums[state], state.memory, np.zeros((), bool)
+        changes = [(part.name, zero) for part in parts if not part.is_carried]
+        sums.put([*changes, *((name, memory[name]) for name in self.whole.carried)])
         return sums
 
 

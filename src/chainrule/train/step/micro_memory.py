@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.errors import MemoryLimitError, SizeError
 from chainrule.execute.budget import with_copies
+from chainrule.execute.executor import InPlace
 from chainrule.execute.executors import executor_of, executor_with, memory_of
 from chainrule.explain.memory.fits import Fit, fit_of
 from chainrule.explain.memory.largest import Largest, largest
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from chainrule.plan.speeds import Speeds
     from chainrule.train.step.micro_batches import MicroBatchedStep
 
-# By all graphs that a process runs:
-ARGUMENT = 5000.0  # nanoseconds in which an array is looked at
+# Nanoseconds for each array that a run is given: that is looked at, or goes straight to the code.
+LOOKED_AT, STRAIGHT = 5000.0, 200.0
 ZERO = 0.1  # in which a byte is set to zero
+# By all graphs that a process runs:
 SHARED = ("stacks of threads", "buffers of BLAS", "buffers of NumPy", "freed arrays")
 
 
@@ -72,12 +74,13 @@ class MicroBatchMemory(ShownByText):
         return self.peak_nbytes + self.overhead_nbytes
 
     def nanoseconds(self, speeds: Speeds | None = None) -> float:
-        """About how long a step takes: its runs, looking at their arguments before each, and
-        setting the sums to zero."""
+        """About how long a step takes: its runs, taking their arguments before each, and setting
+        the sums to zero."""
         each, last = self.accumulating, self.updating
         arguments = self.count * len(each.concrete.inputs) + len(last.concrete.inputs)
         runs = self.count * each.nanoseconds(speeds) + last.nanoseconds(speeds)
-        return runs + arguments * ARGUMENT + self.sums_nbytes * ZERO
+        is_short = isinstance(each.main.program, InPlace)
+        return runs + arguments * (STRAIGHT if is_short else LOOKED_AT) + self.sums_nbytes * ZERO
 
     def run(self, measure: Measure = True) -> Run:
         """The step as `measured_runs.timed` takes it."""

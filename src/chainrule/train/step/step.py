@@ -161,11 +161,6 @@ class TrainingStep(Frozen, ShownAsGraph):
             if type(state) is not State:
                 refuse_no_state(state, self.parameters)
             given = named if batch is None else given_to_step(batch, named)
-            latest = state.latest
-            if latest is not None and latest.step is self:
-                objective = latest.quick(given)
-                if objective is not None:
-                    return objective
             state.refuse_second_step()
             with state.stepping, state.updating:
                 return self.taken(state, given)
@@ -178,6 +173,11 @@ class TrainingStep(Frozen, ShownAsGraph):
 
         The program is bound to the state's memory at the first call of each set of sizes.
         """
+        latest = state.latest
+        if latest is not None and latest.step is self:
+            objective = latest.quick(given)
+            if objective is not None:
+                return objective
         from chainrule.train.step.bound import BoundStep
 
         prepared = Prepared(self.graph, partial(BoundStep, self, state), self.memory, state.bound)
