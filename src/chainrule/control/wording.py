@@ -43,7 +43,16 @@ def in_words(node: Node) -> str:
         found = f"the loop over {names[0]}" if users_name(bodies[0]) else "a loop"
     else:
         found = f"the choice between {' and '.join(names)}" if len(names) == 2 else "a choice"
-    made = DERIVED.search(bodies[0].graph.name)
+    return _with_parts(found, bodies[0])
+
+
+def body_in_words(body: Body) -> str:
+    """`cell`, `the backward pass of cell`."""
+    return _with_parts(users_name(body) or LAMBDA, body)
+
+
+def _with_parts(found: str, body: Body) -> str:
+    made = DERIVED.search(body.graph.name)
     for part in made.group().split("_")[1:] if made else ():
         found = PARTS[part].format(found)
     return found

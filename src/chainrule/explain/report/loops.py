@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chainrule.control import unwind
+from chainrule.control.wording import body_in_words
 from chainrule.explain.equations import Equation, Equations
 from chainrule.explain.reading.bodies import is_loop_or_choice, results
 from chainrule.explain.report.plain import lines, size, text
@@ -67,7 +68,7 @@ def _loop(holder: Node, said: list[Equation], ids: list[int], reads: list[int]) 
     is_back = holder.primitive is unwind
     return {
         "operation": "while" if is_back else holder.primitive.name.rstrip("_"),
-        "bodies": [text(str(body)) for body in list(bodies_of(holder))[:2]],
+        "bodies": [text(body_in_words(body)) for body in list(bodies_of(holder))[:2]],
         "length": None if length is None else size(length),
         "limit": params.get("limit"),
         "reverse": True if is_back else params.get("reverse"),
