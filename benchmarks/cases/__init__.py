@@ -1,6 +1,6 @@
 """Every case, at the sizes of the table and at sizes that a test can afford."""
 
-from . import convolutions, cross_entropy, deep_mlp, gelu, mlp, rowwise, transformer
+from . import attention, convolutions, cross_entropy, deep_mlp, gelu, mlp, rowwise, transformer
 from .case import Case
 
 CASES: tuple[Case, ...] = (
@@ -22,6 +22,8 @@ CASES: tuple[Case, ...] = (
     gelu.case("gelu-tanh-backward", 512, 2048, "tanh"),
     cross_entropy.case("cross-entropy-small", 256, 10),
     cross_entropy.case("cross-entropy-large", 4096, 1000),
+    attention.case("attention-1024", 1024),
+    attention.case("attention-4096", 4096),
     mlp.hessian_case("hessian-vector", 784, 256, 10, 256),
 )
 
@@ -37,5 +39,6 @@ TINY: tuple[Case, ...] = (
     gelu.case("tiny-gelu-erf-backward", 3, 5, "none"),
     gelu.case("tiny-gelu-tanh-backward", 3, 5, "tanh"),
     cross_entropy.case("tiny-cross-entropy", 4, 3),
+    attention.case("tiny-attention", 5, 2, 3),
     mlp.hessian_case("tiny-hessian-vector", 5, 7, 3, 4),
 )

@@ -5,13 +5,14 @@ They take what the methods take, after the graph: `chainrule.graph.uses` declare
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import MemoryLimitError
 from chainrule.execute import CompiledGraph, Run, run_graph
 from chainrule.execute.run import leaves_of
 from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
 from chainrule.graph.uses import uses
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ def _cost(graph: Graph, sizes: Mapping[str, int]) -> Cost:
     from chainrule.explain.cost.cost import cost_of_graph
 
     return cost_of_graph(graph, sizes)
+
+
+def _blocked(graph: Graph, results: Sequence[Node]) -> Graph:
+    from chainrule.control.blocks import blocked
+
+    return blocked(graph, results)
 
 
 def _draw(graph: Graph, **options: Any) -> Drawing:
@@ -140,6 +147,7 @@ def provide_uses() -> None:
     uses.provide(
         run=run_graph,
         compile=CompiledGraph,
+        blocked=_blocked,
         memory=_memory,
         fits=_fits,
         measured=_measured,

@@ -44,10 +44,11 @@ def body_of(
     inputs: Sequence[tuple[str, Node]],
     outputs: Sequence[tuple[str, Node]],
     names: Mapping[str, Node],
+    note: str = "",
 ) -> Body:
     """The body that computes the outputs from the inputs (each a wished name and a node).
 
-    What the inputs are made of is outside; `names` are those of nodes inside.
+    What the inputs are made of is outside; `names` are those of nodes inside; `note`: see `Body`.
     """
     new: dict[Node, Node] = {}
     taken: dict[str, Node] = {}
@@ -81,7 +82,7 @@ def body_of(
         nodes=(),
         names=taken,
     )
-    return Body(check(graph.replace(nodes=ordered(graph))))
+    return Body(check(graph.replace(nodes=ordered(graph))), note)
 
 
 def tidied(inputs: Collection[Node], outputs: Iterable[Node]) -> dict[Node, Node]:

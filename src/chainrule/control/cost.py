@@ -10,7 +10,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
-from chainrule.primitives.primitive import Library
+from chainrule.primitives.primitive import Library, Places
 
 
 def _shorter(graph: Graph) -> Iterable[Graph]:
@@ -27,7 +27,35 @@ def _quicker(graph: Graph, sizes: Mapping[str, int]) -> Iterable[Graph]:
     return kept(once, sizes), once
 
 
-SCAN = Library(turns=lambda out: out.param("length"), shorter=_shorter, quicker=_quicker)
+def places(body: Body, constants: int, carries: int) -> Places:
+    """Where large outputs of a scan's body may lie.
+
+    Over states, but those that are stacked, too; in rows, but for what is a state, too; not what is
+    given as it is.
+    """
+    before = [item.node for item in body.graph.inputs][constants : constants + carries]
+    outputs = [node for _, node in body.graph.outputs]
+    given = {item.node for item in body.graph.inputs}
+    over = {
+        one: after
+        for one, after in zip(before, outputs, strict=False)
+        if one.type.nbytes >= LARGE_NBYTES
+        and one not in outputs
+        and after not in given
+        and outputs[:carries].count(after) == 1
+    }
+    rows = [one for one in outputs[carries:] if one not in given and one not in outputs[:carries]]
+    return Places(over, frozenset(one for one in rows if one.type.nbytes >= LARGE_NBYTES))
+
+
+def _places(out: Node) -> Places:
+    return places(out.param("body"), out.param("constants"), out.param("carries"))
+
+
+LARGE_NBYTES = 1 << 16  # of an output: copying less after each iteration takes little time
+SCAN = Library(
+    turns=lambda out: out.param("length"), shorter=_shorter, quicker=_quicker, places=_places
+)
 COND = Library()
 WHILE = Library(turns=lambda out: None)
 

@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.execute.reference import apply, shared
 from chainrule.graph.body import Body
 from chainrule.graph.types import ArrayType
+from chainrule.primitives.primitive import Places
 from chainrule.primitives.sources import is_uniform
 from chainrule.schedule.lives import Life
 from chainrule.schedule.turns import order_of, turns_of
@@ -76,10 +77,18 @@ class Program:
         return False
 
 
-def program_of(body: Body, xp: Any = np, iterations: int | None = 1) -> Any:
+OWN_PLACES = Places()
+
+
+def program_of(
+    body: Body,
+    xp: Any = np,
+    iterations: int | None = 1,
+    places: Places = OWN_PLACES,
+) -> Any:
     """What evaluates a concrete body: its program, made once, or what `xp` has for as many
-    iterations (None: nobody knows)."""
-    found = None if xp is np else xp.program_of(body, iterations)
+    iterations (None: nobody knows); that one may write outputs to these places."""
+    found = None if xp is np else xp.program_of(body, iterations, places)
     return found or body.made.get("program") or body.made.setdefault("program", Program(body))
 
 
@@ -96,4 +105,5 @@ def in_c_order(array: np.ndarray) -> np.ndarray:
 def store(places: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> None:
     """Write each value to its place."""
     for place, value in zip(places, values, strict=True):
-        place[...] = value
+        if place is not value:
+            place[...] = value

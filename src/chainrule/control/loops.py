@@ -40,7 +40,7 @@ class Loop:
     """An iteration, how often it is done, and what it is done with.
 
     `stacked` are the values of which the loop keeps each iteration's; `names` those inside the
-    iteration.
+    iteration, and `note` what is said of it.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Loop:
     length: int | Size
     reverse: bool
     names: Mapping[str, Node] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def inner(self) -> list[Node]:
@@ -157,6 +158,7 @@ class Loop:
                 *((f"y_{place}" if place else "y", one) for place, one in enumerate(self.stacked)),
             ],
             self.names,
+            self.note,
         )
         operands = [
             *(one.outer for one in self.constants),

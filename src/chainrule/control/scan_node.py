@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.cost import SCAN, flops
+from chainrule.control.cost import SCAN, flops, places
 from chainrule.control.evaluate_body import in_c_order, program_of, result_of, store
 from chainrule.control.numpy_source import scan_python
 from chainrule.control.packing import packed_type, result_types, stacked_type, strong
@@ -69,7 +69,7 @@ def _evaluate(
     if has_loops(xp):
         params = {"constants": constants, "dtype": dtype, "length": length, "reverse": reverse}
         return scanned(xp, *arrays, body=body, carries=carries, **params)
-    program = program_of(body, xp, length)
+    program = program_of(body, xp, length, places(body, constants, carries))
     fixed = [in_c_order(one) for one in arrays[:constants]]
     slices = arrays[constants + carries :]
     types = [node.type for _, node in body.graph.outputs]

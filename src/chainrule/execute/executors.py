@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.uses import uses
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -126,7 +127,7 @@ def in_memory(
     """
     from chainrule.execute.forms import quick_forms, shorter_form  # which call `prepare`
 
-    forms = quick_forms(graph, {})
+    forms = [uses.blocked(form, wanted(form)[0]) for form in quick_forms(graph, {})]
     return forms[0] if memory_of(executor) is None else shorter_form(executor, forms, wanted)
 
 

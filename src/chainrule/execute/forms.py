@@ -41,8 +41,16 @@ def shorter_form(executor: str, forms: Sequence[Graph], wanted: Callable[[Graph]
 def form_like(graph: Graph, concrete: Graph, sizes: Mapping[str, int]) -> Graph:
     """That form of a graph of named sizes of which `concrete` is the one at these sizes.
 
-    InputError where, within a budget, loops of `concrete` keep fewer states.
+    InputError where, within a budget, loops of `concrete` keep fewer states, and where at these
+    sizes something is computed in blocks.
     """
+    notes = [body.note for node in concrete.nodes for body in bodies_of(node) if body.note]
+    if notes:
+        raise InputError(
+            f"how many blocks {graph.name} computes hangs on sizes ({notes[0]}), so its bytes are "
+            "no formulas of sizes",
+            hint="graph.memory(...) at each of the sizes",
+        )
     wanted = [_shape(one) for one in concrete.nodes]
     for form in quick_forms(graph, sizes):
         if [_shape(one) for one in form.nodes] == wanted:

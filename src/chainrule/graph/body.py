@@ -14,11 +14,12 @@ class Body:
     """A graph, equal to others that compute the same; names and origins do not count.
 
     It has no constants, guards or conditions of its own: constants are inputs, and what tracing
-    could not prove is noted with the graph around it.
+    could not prove is noted with the graph around it.  `note` is what plans and reports say of it,
+    of a loop that a transform has made.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, note: str = "") -> None:
+        self.graph, self.note = graph, note
         self.made: dict[Any, Any] = {}  # what executors have made of it
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.nonfinite import Diagnosis
     from chainrule.explain.zeros import Zeros
+    from chainrule.graph.graph import Graph
+    from chainrule.graph.node import Node
 
 
 class Uses:
@@ -25,6 +27,7 @@ class Uses:
 
     run: Callable[..., Run]
     compile: Callable[..., CompiledGraph]
+    blocked: Callable[[Graph, Sequence[Node]], Graph]
     memory: Callable[..., MemoryReport]
     fits: Callable[..., Fit]
     measured: Callable[..., tuple[float, ...]]

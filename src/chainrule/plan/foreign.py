@@ -8,13 +8,14 @@ copied: piece by piece where it can, at once where it may read what it writes ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.graph.body import Body, bodies_of, holds_bodies
 from chainrule.graph.node import Node
 from chainrule.plan.pieces import evaluation_nbytes, piece_of
 from chainrule.plan.roles import nbytes_of, repeats_compiled_code
+from chainrule.primitives.primitive import Library, Places
 from chainrule.primitives.sources import is_uniform
 from chainrule.schedule.in_numpy import taken_nbytes, without_memory
 from chainrule.schedule.plain import Outlines, iteration_nbytes
@@ -36,7 +37,7 @@ class Needs(NamedTuple):
 def needs(
     node: Node,
     reads: Mapping[Node, tuple[int, ...]],
-    of_body: Callable[[Body], Needs],
+    of_body: Callable[[Body, Places], Needs],
     *,
     direct: bool,
 ) -> Needs:
@@ -71,7 +72,7 @@ def needs(
     works: tuple[Work, ...] = ()
     if repeats_compiled_code(node):
         bodies = list(bodies_of(node))
-        found = [of_body(body) for body in bodies]
+        found = [of_body(body, places_in(node)) for body in bodies]
         workspace = sum(one.workspace_nbytes for one in found)
         scratch -= max(map(iteration_nbytes, bodies))
         scratch += max(one.allocated_nbytes for one in found)
@@ -80,9 +81,24 @@ def needs(
     return Needs(workspace, max(fullest, held + scratch + result), works)
 
 
-def workspace_of_iterations(arena_nbytes: int, body: Body) -> int:
-    """The bytes in which compiled iterations work: their arena, and an array for each output."""
-    outputs = dict.fromkeys(node for _, node in body.graph.outputs)
+def places_in(node: Node) -> Places:
+    """Where compiled iterations of a loop may put large outputs."""
+    kernel = node.primitive.kernel
+    assert isinstance(kernel, Library)
+    return Places() if kernel.places is None else kernel.places(node)
+
+
+def numbers_of(body: Body, overwrites: Mapping[Node, Node]) -> list[tuple[int, int]]:
+    """Which output may take which input, by their numbers."""
+    given = [item.node for item in body.graph.inputs]
+    outputs = [node for _, node in body.graph.outputs]
+    return [(given.index(one), outputs.index(after)) for one, after in overwrites.items()]
+
+
+def workspace_of_iterations(arena_nbytes: int, body: Body, elsewhere: Container[Node]) -> int:
+    """The bytes in which compiled iterations work: their arena, and an array for each output that
+    does not lie elsewhere."""
+    outputs = dict.fromkeys(node for _, node in body.graph.outputs if node not in elsewhere)
     return aligned(arena_nbytes) + sum(aligned(nbytes_of(node)) for node in outputs)
 
 

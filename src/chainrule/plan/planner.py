@@ -17,7 +17,7 @@ from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node, topological
 from chainrule.graph.uses import uses
 from chainrule.plan.choose_stored import stored_values
-from chainrule.plan.foreign import Needs, workspace_of_iterations
+from chainrule.plan.foreign import Needs, numbers_of, workspace_of_iterations
 from chainrule.plan.loops.fuse import Nest
 from chainrule.plan.loops.loop_work import Builder, NotAffineError
 from chainrule.plan.loops.windows import strides_by_place
@@ -33,6 +33,7 @@ from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.work import ForeignWork, Work, Worker
 from chainrule.primitives.affine import row_major
 from chainrule.primitives.movement import reshape, transpose
+from chainrule.primitives.primitive import Places
 from chainrule.primitives.windows import fold_windows
 from chainrule.schedule.records import Buffer, Compute, Schedule
 
@@ -143,24 +144,25 @@ def plan(
     return _Planner(graph, results, once, threads, worker, plain, placement_seconds).planned()
 
 
-def _of_body(body: Body, settings: tuple[int, int, bool]) -> Needs:
+def _of_body(body: Body, places: Places, settings: tuple[int, int, bool]) -> Needs:
     """What the iterations of a compiled body take, by the plan that it has with these settings."""
-    found = body.made.get(("needs", *settings))
+    key = ("needs", *settings, *numbers_of(body, places.carried))
+    found = body.made.get(key)
     if found is None:
         threads, vector_nbytes, plain = settings
         outputs = [node for _, node in body.graph.outputs]
         made = plan(
             body.graph,
             outputs,
+            places.carried,
             threads=threads,
             vector_nbytes=vector_nbytes,
             plain=plain,
         )
         schedule = made.schedule
-        workspace = workspace_of_iterations(schedule.scratch_nbytes, body)
-        found = body.made["needs", *settings] = Needs(
-            workspace, schedule.allocated_nbytes, made.works
-        )
+        elsewhere = {*made.overwrites.values(), *places.stacked}
+        workspace = workspace_of_iterations(schedule.scratch_nbytes, body, elsewhere)
+        found = body.made[key] = Needs(workspace, schedule.allocated_nbytes, made.works)
     return found
 
 

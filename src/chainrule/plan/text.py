@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
+from chainrule.graph.body import bodies_of
 from chainrule.graph.node import Node
 from chainrule.graph.words import printable
 from chainrule.plan.duration import is_repeated_by_code, work_nanoseconds
@@ -211,6 +212,7 @@ class _Text:
             case RoutineWork() | ForeignWork():
                 place = work.node.origin.short()
                 notes = [work.node.expression + (f", at {place}" if place else "")]
+                notes = [one.note for one in bodies_of(work.node) if one.note] + notes
         again = [n for n in work.inner if n in self.made and self.roles.get(n) is not Role.SCALAR]
         within = [n for n in work.inner if n in self.named and n not in self.written]
         if fresh := [node for node in within if node not in self.made]:

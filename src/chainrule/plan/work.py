@@ -30,7 +30,7 @@ from chainrule.plan.routine_work import RoutineWork, routine_work
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
 from chainrule.primitives.affine import at_steps, row_major
 from chainrule.primitives.cumulative import recurrence
-from chainrule.primitives.primitive import Assemble
+from chainrule.primitives.primitive import Assemble, Places
 from chainrule.primitives.sources import full
 from chainrule.primitives.windows import fold_windows
 from chainrule.schedule.records import aligned
@@ -161,7 +161,7 @@ class Worker:
     overwriting: Container[Node]
     threads: int
     vector_nbytes: int
-    of_body: Callable[[Body], Needs]
+    of_body: Callable[[Body, Places], Needs]
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -156,6 +157,14 @@ class Given:
     """An array from outside: nothing computes it."""
 
 
+class Places(NamedTuple):
+    """Where large outputs of a loop's body may lie: `carried` ones over the inputs, by these, whose
+    place they take, and `stacked` ones in their row of the loop's result."""
+
+    carried: Mapping[Node, Node] = MappingProxyType({})
+    stacked: frozenset[Node] = frozenset()
+
+
 @dataclass(frozen=True, eq=False)
 class Library:
     """A routine of the executor's own library, called as a whole.
@@ -172,7 +181,7 @@ class Library:
     loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
     `shorter`, of a loop, gives graphs of the same values and bits, in which fewer and fewer states
     of such loops are kept; `quicker`, at sizes, those in which nothing is computed twice, the
-    quickest first.
+    quickest first.  `places`, of a loop, says which outputs of its body need no array of their own.
     """
 
     lapack: bool = False
@@ -184,6 +193,7 @@ class Library:
     turns: Callable[[Node], int | None] | None = None
     shorter: Callable[[Graph], Iterable[Graph]] | None = None
     quicker: Callable[[Graph, Mapping[str, int]], Iterable[Graph]] | None = None
+    places: Callable[[Node], Places] | None = None
 
 
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed

@@ -32,6 +32,7 @@ from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node
+from chainrule.graph.uses import uses
 from chainrule.tracebacks import entry
 from chainrule.transforms.forward_only import predicting_graph
 from chainrule.transforms.mistakes.batch_statistics import warn_of_batch_statistics
@@ -361,6 +362,7 @@ def _prediction(
     lying: Mapping[str, Lying],
 ) -> RunMemory:
     graph = with_sizes(predicting, sizes).replace(conditions=())
+    graph = uses.blocked(graph, [node for _, node in graph.outputs])
     results = list(dict.fromkeys(node for _, node in graph.outputs))
     own: Any = {"parameters": _inputs(graph, parameters), "carried": _inputs(graph, carried)}
     own |= {"executor": executor, "lying": lying}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from chainrule.explain.memory.blocks import block_of
 from chainrule.explain.memory.overhead import compiled_words, overhead_words
 from chainrule.explain.memory.words import expression
+from chainrule.graph.body import bodies_of
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.words import printable
 
@@ -98,11 +99,14 @@ def notes(report: MemoryReport) -> list[str]:
 
 
 def blocks(run: RunMemory) -> list[str]:
-    """For the largest results of loops at the peak what lies in them, where rows are kept there."""
+    """For the largest results of loops at the peak what lies in them, where rows are kept there;
+    what is computed in blocks."""
     alive = [one for one in run.usage.alive_at(run.peak_instruction) if not one.in_place]
     several = [found for one in alive if (found := block_of(run, one.node)) is not None]
     kept = sorted([one for one in several if one.kept_nbytes], key=lambda one: -one.nbytes)
-    return [f"{one.what} takes {in_bytes(one.nbytes)}: {one.parts}" for one in kept[:BLOCKS]]
+    found = [f"{one.what} takes {in_bytes(one.nbytes)}: {one.parts}" for one in kept[:BLOCKS]]
+    notes = [body.note for node in run.graph.nodes for body in bodies_of(node) if body.note]
+    return [*found, *dict.fromkeys(notes)]
 
 
 def written(run: RunMemory, number: int) -> str:

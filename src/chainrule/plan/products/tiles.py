@@ -33,6 +33,14 @@ PACKED_COLUMNS, PACKED_NBYTES = 25, 48 * 1024
 # many bytes apart: then 256 of them do not fit into the first-level cache, which has few places
 # for each of such addresses.
 FEWEST_PANELS, FAR_NBYTES = 4, 256
+# So many columns of C give every thread groups of strips: then few panels are one stack.  Products
+# p^T g of 64 to 256 rows of p and 1024 to 4096 columns: 0.45 to 0.8 of the time (two threads of a
+# Zen 3, float32).
+WIDE = 512
+# Where columns of a large C are so far apart, a tile's lines all want the same places of a cache;
+# of some panels together, lines beside each other are written.  q k^T of 64 and 128 rows and
+# 4096 keys: 0.8 to 0.93 of the time.
+PAGE_NBYTES = 4096
 WIDEST_PACKED = 8  # columns of a strip that is packed
 # Packed side by side: whole vectors, and of float32 three cache lines.  An odd number of them, or
 # twice one, spreads the rows over the places of the first-level cache.
@@ -180,16 +188,22 @@ def _stacked(tiles: Tiles, gemm: Gemm, itemsize: int, threads: int, wanted: int)
 
     `wanted` is a number of cells.
     """
-    if not tiles.packs:
+    is_wide = gemm.n >= WIDE
+    if not tiles.packs and not is_wide:
         return tiles
     panels = tiles.panels(gemm)
     if gemm.transb and tiles.columns <= WIDEST_PACKED and gemm.ldb * itemsize % FAR_NBYTES == 0:
-        stacks = -(-panels // max(1, min(STACKED, panels // threads)))
+        sharing = 1 if is_wide else threads
+        stacks = -(-panels // max(1, min(STACKED, panels // sharing)))
         stack = -(-panels // stacks)
         if stack >= FEWEST_PANELS:
-            return replace(tiles, stack=stack, packs_strips=True)
+            return replace(tiles, packs=True, stack=stack, packs_strips=True)
+    if not tiles.packs:
+        return tiles
     if gemm.n * gemm.k * itemsize > LARGE:
         return replace(tiles, stack=max(1, min(STACKED, tiles.cells(gemm) // wanted)))
+    if gemm.ldc * itemsize >= PAGE_NBYTES and gemm.m * gemm.n * itemsize > LARGE:
+        return replace(tiles, stack=max(1, min(FEWEST_PANELS, tiles.cells(gemm) // wanted)))
     return tiles
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,10 +18,12 @@ import numpy as np
 from chainrule.execute.native.program import NativeProgram
 from chainrule.execute.native.runtime.arrays import is_plain, pointer_of
 from chainrule.execute.native.runtime.machine import Context, Settings
-from chainrule.execute.native.runtime.repeated import Copy, Move, Repeated
+from chainrule.execute.native.runtime.repeated import Copies, Copy, Move, Repeated
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
+from chainrule.plan.foreign import numbers_of
 from chainrule.plan.roles import WORTH_COMPILING
+from chainrule.primitives.primitive import Places
 from chainrule.schedule.records import ALIGNMENT, aligned
 
 NOTHING = bytearray(ALIGNMENT)  # for arrays of no elements
@@ -32,7 +35,8 @@ class Iterations:
     """Calls of a body, one after another, by one caller; the outputs of an iteration lie where
     those of the one before did."""
 
-    def __init__(self, program: NativeProgram, room: Room) -> None:
+    def __init__(self, program: NativeProgram, room: Room, stacked: Container[Node] = ()) -> None:
+        self.room = room
         self.program, self.given = program, [item.node for item in program.graph.inputs]
         launcher = self.launcher = program.launcher
         arena = launcher.machine.artifact.scratch_nbytes
@@ -41,26 +45,38 @@ class Iterations:
         self.seen: list[Any] = [None] * len(self.slots)
         self.made: dict[Node, np.ndarray] = {}
         for node in program.results:
-            self.made[node] = array = room.empty(node.shape, node.dtype)
-            if node in launcher.result_slots:
-                self.context.slots[launcher.result_slots[node]] = pointer_of(array)
-        self.outputs = [self.made[node] for _, node in program.graph.outputs]
+            if node not in launcher.overwritten and node not in stacked:
+                self._make(node)
         given = {node: place for place, node in enumerate(self.given)}
+        self.places = {node: given[one] for node, one in launcher.overwritten.items()}
         self.copied = [(self.made[n], given[n]) for n in self.made if n in given]
 
+    def _make(self, node: Node) -> None:
+        """The array of an output that has no other."""
+        self.made[node] = array = self.room.empty(node.shape, node.dtype)
+        if node in self.launcher.result_slots:
+            self.context.slots[self.launcher.result_slots[node]] = pointer_of(array)
+
     def __call__(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs, each in memory that is no input's.  The inputs are in C order."""
+        """The outputs, each in memory that is no input's but for those that may take a carried
+        one's.  The inputs are in C order."""
         slots, seen = self.context.slots, self.seen
         for place, array in enumerate(inputs):
             if array is not seen[place]:
                 seen[place] = array = array if is_plain(array) else array.copy()
                 slots[self.slots[place]] = pointer_of(array)
         launcher = self.launcher
+        for node in self.program.results:
+            if node not in launcher.overwritten and node not in self.made:
+                self._make(node)
         if not launcher.machine.call(launcher.graph, self.context):
             self.program.raise_failure(dict(zip(self.given, inputs, strict=True)))
         for array, place in self.copied:
             array[...] = inputs[place]
-        return self.outputs
+        outputs = [node for _, node in self.program.graph.outputs]
+        return [
+            self.made[node] if node in self.made else inputs[self.places[node]] for node in outputs
+        ]
 
     def scan(
         self,
@@ -71,13 +87,13 @@ class Iterations:
         length: int,
         reverse: bool,
     ) -> bool:
-        """All `length` iterations by machine code, on `states`; rows go to `stacks`.
+        """All `length` iterations, on `states`; rows go to `stacks`.  By machine code, but where
+        Python takes part in the body, which is no one function then.
 
-        False where Python has to come between them: the body is no one function, or an array does
-        not lie as its code reads it.
+        False where an array does not lie as code reads it.
         """
         machine, function = self.launcher.machine, self.launcher.machine.function
-        if function is None or not length:
+        if not length:
             return False
         rows = [one[-1 if reverse else 0, ...] for one in slices]
         runs = [_runs(one) for one in rows]
@@ -101,11 +117,14 @@ class Iterations:
             loop.before.append((loop.cell(row, step), loop.slot(slot), nbytes, times, by, nbytes))
         self._put_results(loop, states, stacks, reverse)
         done, some = 0, 1
-        repeated = loop.repeated(function)
+        if function is None:
+            repeated, some = partial(loop.called, self._run), length
+        else:
+            repeated = partial(machine.repeat, self.context, loop.repeated(function))
         while done < length:
             some = min(some, length - done)
             begun = time.perf_counter()
-            ended = machine.repeat(self.context, repeated, some)
+            ended = repeated(some)
             done += ended
             if ended < some:
                 at = length - 1 - done if reverse else done
@@ -114,6 +133,9 @@ class Iterations:
             if time.perf_counter() - begun < SOON:
                 some *= 2
         return True
+
+    def _run(self) -> bool:
+        return self.launcher.machine.call(self.launcher.graph, self.context)
 
     def _put_results(
         self,
@@ -124,8 +146,10 @@ class Iterations:
     ) -> None:
         """Each result goes where it belongs: rows are written where they stay, states copied."""
         results, slots = self.launcher.result_slots, self.launcher.slots
+        taken = self.launcher.overwritten
         outputs = [node for _, node in self.program.graph.outputs]
-        cells: dict[Node, int] = {}  # where the pointer to a result is
+        # where the pointer to a result is
+        cells = {node: loop.slot(slots[one]) for node, one in taken.items()}
         for node, stack in zip(outputs[len(states) :], stacks, strict=True):
             step = -stack.strides[0] if reverse else stack.strides[0]
             row = stack[-1 if reverse else 0, ...]
@@ -142,6 +166,8 @@ class Iterations:
                 cells[node] = loop.cell(self.made[node])
                 loop.copied(loop.slot(slots[node]), cells[node], self.made[node].nbytes)
         for node, state in zip(outputs[: len(states)], states, strict=True):
+            if node in taken:
+                continue
             loop.copied(cells[node], loop.cell(state), state.nbytes)
 
 
@@ -180,6 +206,19 @@ class _Calls:
         """Copies after each call, from where one cell points to where another one does."""
         if nbytes:
             self.after.append((source, into, nbytes, 1, 0, 0))
+
+    def called(self, call: Callable[[], bool], count: int) -> int:
+        """Makes so many calls from Python; how many ended well."""
+        before, after = Copies(self.before), Copies(self.after)
+        for done in range(count):
+            before()
+            if not call():
+                return done
+            after()
+            for cell, step in self.moves:
+                pointer = ctypes.c_void_p.from_address(cell)
+                pointer.value = (pointer.value or 0) + step
+        return count
 
     def repeated(self, function: int) -> Repeated:
         """The calls of a function."""
@@ -228,14 +267,15 @@ class Room:
         self.free -= aligned(nbytes)
         return np.ndarray(shape, dtype, self.workspace, begin)
 
-    def program_of(self, body: Body, iterations: int | None) -> Iterations | None:
-        """The body as compiled code; None where it is done too seldom for that (`iterations` is
-        None where nobody knows how often)."""
+    def program_of(self, body: Body, iterations: int | None, places: Places) -> Iterations | None:
+        """The body as compiled code, which writes outputs to these places; None where it is done
+        too seldom for that (`iterations` is None where nobody knows how often)."""
         if iterations is not None and iterations < WORTH_COMPILING:
             return None
-        made = body.made.get(self.settings)
+        key = (self.settings, *numbers_of(body, places.carried))
+        made = body.made.get(key)
         if made is None:
             results = [node for _, node in body.graph.outputs]
-            program = NativeProgram(body.graph, results, settings=self.settings)
-            made = body.made.setdefault(self.settings, program)
-        return Iterations(made, self)
+            program = NativeProgram(body.graph, results, places.carried, settings=self.settings)
+            made = body.made.setdefault(key, program)
+        return Iterations(made, self, places.stacked)

@@ -1,6 +1,7 @@
 """One native function called again and again by machine code: the iterations of a loop.
 
     i64 iterate(ptr loop, i64 count)
+    void copy(ptr copies, i64 count)
 
 `loop` is an array of words: the function and its context, and three lists, each as an address and a
 length.  Before each call the first list of copies is made, after it the second one; then the
@@ -19,12 +20,13 @@ from itertools import chain
 
 from chainrule.machine_code.target import Library, compile_object, host_target, load_objects
 
+COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 ITERATE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 
 TEXT = """
 declare ptr @memcpy(ptr, ptr, i64)
 
-define internal void @copy(ptr %records, i64 %count) nounwind {
+define void @chainrule_copy(ptr %records, i64 %count) nounwind {
 entry:
   br label %next
 next:
@@ -87,12 +89,12 @@ next:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %call, label %done
 call:
-  call void @copy(ptr %before, i64 %befores)
+  call void @chainrule_copy(ptr %before, i64 %befores)
   %status = call i64 %function(ptr %context)
   %failed = icmp ne i64 %status, 0
   br i1 %failed, label %done, label %called
 called:
-  call void @copy(ptr %after, i64 %afters)
+  call void @chainrule_copy(ptr %after, i64 %afters)
   br label %move
 move:
   %k = phi i64 [0, %called], [%k_after, %step]
@@ -142,6 +144,17 @@ class Repeated:
     def __call__(self, count: int) -> int:
         """Call it so often; how many calls came to their end.  Other threads go on meanwhile."""
         return self._iterate(ctypes.addressof(self._words), count)
+
+
+class Copies:
+    """What machine code copies at a call."""
+
+    def __init__(self, copies: Sequence[Copy]) -> None:
+        self._words, self._count = _words(list(chain.from_iterable(copies))), len(copies)
+        self._copy = COPY(_runtime().address("chainrule_copy"))
+
+    def __call__(self) -> None:
+        self._copy(ctypes.addressof(self._words), self._count)
 
 
 def _words(words: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
