@@ -138,7 +138,7 @@ def gated() -> Graph:
     shapes = {"W": (3, 4), "U": (4, 4), "b": (4,)}
     params = {f"{kind}{gate}": np.zeros(shapes[kind]) for gate in "zrh" for kind in "WUb"}
     params["V"] = np.zeros((4, 2))
-    return cr.backward(cr.trace(objective, **params), wrt=tuple(params))
+    return cr.backward(cr.trace(objective, **params), wrt=("x", *params))
 
 
 def with_gradients(graph: Graph) -> Graph:

@@ -31,7 +31,7 @@ from chainrule.explain.drawing.scene import Wishes, scene_of
 from chainrule.explain.report.layout_data import drawing_data
 
 MOST = 60  # boxes to be seen at first, and in any one scope
-SHOWN_AGAIN = ("transformer of 7 with a penalty", "clipped step")  # with copies of its own
+SHOWN_AGAIN = ("transformer of 7 with a penalty", "clipped step", "gated")  # with copies of its own
 LARGE = {
     "chain": lambda: with_gradients(chain(400)),
     "irregular": lambda: with_gradients(irregular(800)),
@@ -150,6 +150,8 @@ def test_parameters_of_one_operator_are_one_box_until_it_is_unfolded() -> None:
         one for one, end in zip(layout["connections"][::4], ends, strict=True) if end == circle
     ]
     assert starts.count(folded[0]) == 9, "no arrow is lost"
+    several = [one[3] for one in data["backward"]["kept"] if len(one) == 4]
+    assert [one["label"]["lines"][0][0][0] for one in several] == ["9 parameters"]
 
 
 def _number(data: dict[str, Any], word: str) -> int:

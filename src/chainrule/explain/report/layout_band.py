@@ -9,7 +9,7 @@ from typing import Any
 from chainrule.explain.drawing.bands import Flat
 from chainrule.explain.drawing.figure import Form, Group, Item
 from chainrule.explain.drawing.layout.alone import BACKWARD, FORWARD
-from chainrule.explain.drawing.looks import COPY_SIDE, Looks
+from chainrule.explain.drawing.looks import COPY_SIDE, Look, Looks
 from chainrule.explain.drawing.mirrored import Mirror
 from chainrule.explain.drawing.units import Unit, Units
 from chainrule.explain.report.layout_bundles import (
@@ -30,7 +30,11 @@ from chainrule.explain.report.layout_looks import (
     title_width,
 )
 from chainrule.explain.report.layout_nested import Boxes, Kept, Layouts, Pair, nested_data
-from chainrule.explain.report.layout_parameters import parameter_scopes, parameters_box
+from chainrule.explain.report.layout_parameters import (
+    merged_copies,
+    parameter_scopes,
+    parameters_box,
+)
 from chainrule.explain.report.outline_groups import PageScope, page_scopes, scopes_in
 
 
@@ -54,6 +58,10 @@ class PageBand:
             self._bundle(shared(self.flat, Homes(self.flat, self.whole)))
         self.homes = Homes(self.flat, self.whole)
         self.parameters = parameter_scopes(self.flat, self.homes)
+        self.copies: dict[tuple[str, str], Look] = {}  # of several parameters at once
+        if self.mirror:
+            several = self.parameters.values()
+            self.mirror, self.copies = merged_copies(self.mirror, several, self.looks)
         self.every = scopes_in(self.whole)
         self.items = self._items(self.flat)
         self.mirrored = self._items(self.mirror.band) if self.mirror else ()
@@ -127,7 +135,7 @@ class PageBand:
             Kept(
                 self.number_of[source],
                 self.number_of[self.mirror.under[target]],
-                copy_width(self.looks.of[source]),
+                copy_width(self.copies.get((source, target)) or self.looks.of[source]),
                 COPY_SIDE,
             )
             for source, target in self.mirror.saved

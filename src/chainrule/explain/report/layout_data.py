@@ -10,7 +10,8 @@ of a vertex is such a number, or that of a scope.
                 "scopes": [{parent, key, kind, title, count, path, operators, values,
                             box, mirror, things, layout, kept}]}],
      "backward": {band, note, first, count, under,    of each item the number of that above it
-                  kept: [[number above, number of the item, [saved, ...]], ...]} or null,
+                  kept: [[number above, number of the item, [saved, ...], {label, tip}?], ...]}
+                  or null, the label and the tip of a copy of several values,
      "saved": [bytes or null],
      "layouts": [{kinds, connections, x, width, forward, backward?, between?, kept?,
                   inner?, units?, lanes?}],
@@ -48,7 +49,7 @@ from chainrule.explain.drawing.mirrored import Mirror
 from chainrule.explain.drawing.scene import Staging, Wishes
 from chainrule.explain.reading.symbols import Indices
 from chainrule.explain.report.layout_band import PageBand
-from chainrule.explain.report.layout_looks import colours, item_data
+from chainrule.explain.report.layout_looks import colours, item_data, label_data
 from chainrule.explain.report.layout_nested import Layouts
 from chainrule.explain.report.layout_open import opened_first
 from chainrule.graph.collector import without_collector
@@ -131,6 +132,8 @@ class _Sheet:
             number = band.number_of[source]  # the first band's items are the first of all
             ids = [self.saved.setdefault(node, len(self.saved)) for node in nodes]
             kept.append([number, place[target], ids])
+            if (look := band.copies.get((source, target))) is not None:
+                kept[-1].append({"label": label_data(look.again), "tip": look.tip})
         return found | {"band": 0, "under": band.under, "kept": kept}
 
     def _open(self) -> list[str]:

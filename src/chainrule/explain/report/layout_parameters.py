@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chainrule.explain.drawing.bands import Entry, Flat, Role
 from chainrule.explain.drawing.bundles import FEWEST, Bundle, mirrored
 from chainrule.explain.drawing.figure import Form
-from chainrule.explain.drawing.looks import Looks
+from chainrule.explain.drawing.looks import Look, Looks
 from chainrule.explain.drawing.mirrored import Mirror
 from chainrule.explain.report.layout_homes import Homes
 from chainrule.explain.report.layout_looks import label_data
 from chainrule.explain.report.outline_groups import Kind, PageScope
+from chainrule.graph.node import Node
 
 
 def parameter_scopes(band: Flat, homes: Homes) -> dict[PageScope, Bundle]:
@@ -36,6 +37,32 @@ def parameter_scopes(band: Flat, homes: Homes) -> dict[PageScope, Bundle]:
         homes.add(scope, around.pop(), [one.key for one in entries])
         found[scope] = bundle
     return found
+
+
+def merged_copies(
+    mirror: Mirror, several: Iterable[Bundle], looks: Looks
+) -> tuple[Mirror, dict[tuple[str, str], Look]]:
+    """The mirror in which many parameters that one circle reads are read as one copy; and what
+    such a copy looks like, by its first parameter and the circle."""
+    bundle_of = {entry.key: one for one in several for entry in one.entries}
+    read: dict[tuple[Bundle, str], list[str]] = {}
+    for source, target in mirror.saved:
+        if source in bundle_of:
+            read.setdefault((bundle_of[source], target), []).append(source)
+    first: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], Look] = {}
+    for (bundle, target), sources in read.items():
+        if len(sources) >= FEWEST:
+            inside = tuple([one for one in bundle.entries if one.key in sources])
+            some = Bundle(f"saved {bundle.key} for {target}", bundle.noun, inside)
+            looks.bundle(some)
+            found[sources[0], target] = looks.of[some.key]
+            first |= {(source, target): sources[0] for source in sources}
+    saved: dict[tuple[str, str], dict[Node, None]] = {}
+    for (source, target), nodes in mirror.saved.items():
+        kept = first.get((source, target), source)
+        saved.setdefault((kept, target), {}).update(nodes)
+    return Mirror(mirror.band, mirror.under, saved), found
 
 
 def parameters_box(bundle: Bundle, mirror: Mirror | None, looks: Looks) -> dict[str, Any]:

@@ -123,7 +123,7 @@ function allGradients({ store }, rest) {
 function listOf(page, ids, words) {
   const rows = ids.slice(0, MOST_LISTED).map((id) => {
     const told = element("span", {}, words(page.model.values[id]));
-    return element("div", { class: "pair" }, valueChip(page, id), told);
+    return element("div", { class: "pair told" }, valueChip(page, id), told);
   });
   const rest = ids.length - MOST_LISTED;
   return rest > 0 ? [...rows, element("p", { class: "muted" }, `and ${rest} more`)] : rows;

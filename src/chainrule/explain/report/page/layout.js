@@ -117,7 +117,7 @@ class Picture {
     const { drawing } = this;
     const origin = origins.get(scope);
     indexed.scopes[scope].kept.forEach((place, at) => {
-      const [number, , saved] = indexed.mirror.kept[place];
+      const [number, , saved, several] = indexed.mirror.kept[place];
       const [target, source, dx, dy, endX, endY, ...box] = layout.kept[at];
       const original = drawing.items[indexed.band.first + number];
       const reader = shownAt(indexed, scope, target, "backward").key;
@@ -128,7 +128,7 @@ class Picture {
         key = `saved ${original.key} for ${reader}`;
         this.copies.push({ key, source: original.key, target: reader });
         const size = { width: box[2], height: box[3] };
-        const item = copyOf(original, key, size);
+        const item = copyOf(several ? { ...original, ...several, again: null } : original, key, size);
         const shown = { x: left + box[0], y: top + box[1], ...size };
         this.boxes.set(key, { ...shown, item, scope: null, mirrored: true });
       } else {
