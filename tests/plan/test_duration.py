@@ -143,3 +143,15 @@ def test_blas_does_large_products_where_registers_are_few():
     large, small = ((512, 784), (784, 2048)), ((64, 64), (64, 64))
     assert call(large, 32).tiles is None
     assert call(large, 64).tiles is not None and call(small, 32).tiles is not None
+
+
+def test_crowding_slows_what_threads_share_and_nothing_else():
+    known = speeds_of(32)
+    crowded = replace(known, crowding=1.5)
+    for function, shapes in ((multiplied, [(300, 300)] * 2), (np.tanh, [(2000, 300)])):
+        for threads in (1, 2):
+            works = planned(function, *shapes, vector_nbytes=32, threads=threads).works
+            before, after = (
+                sum(work_nanoseconds(work, speeds) for work in works) for speeds in (known, crowded)
+            )
+            assert after / before == pytest.approx(1.5 if threads == 2 else 1.0, rel=0.01)

@@ -55,7 +55,7 @@ def is_repeated_by_code(work: ForeignWork) -> bool:
 
 
 def _shared(nanoseconds: float, parts: int, speeds: Speeds) -> float:
-    return nanoseconds if parts == 1 else nanoseconds / parts + speeds.sharing
+    return speeds.shared(nanoseconds, parts) + (speeds.sharing if parts > 1 else 0.0)
 
 
 def _call(call: Call, root: Node, speeds: Speeds) -> float:
@@ -87,7 +87,8 @@ def _nests(layouts: Sequence[NestLayout], speeds: Speeds) -> float:
     nodes: dict[Node, int] = {}
     for one in layouts:
         nodes |= _moved_nbytes(one.nest, one.row_count * prod(one.nest.columns))
-    moving = speeds.moving(sum(nodes.values())) / max((one.parts for one in layouts), default=1)
+    parts = max((one.parts for one in layouts), default=1)
+    moving = speeds.shared(speeds.moving(sum(nodes.values())), parts)
     return max(computing, moving) + OVERLAP * min(computing, moving)
 
 

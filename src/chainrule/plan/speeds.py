@@ -54,8 +54,9 @@ class Speeds:
     `reduction` what a sum over columns waits for in each vector, `row` what a row takes beside its
     columns.  Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside
     them, `packing` an element, `product` a call.  `instruction` is what each begins with, `sharing`
-    what threads take to meet.  Of a loop whose body is compiled, `turn` is an iteration beside the
-    body where machine code goes through it, `iteration` where Python does.
+    what threads take to meet, `crowding` how many times as long each takes while all work (they
+    share memory, and often a core).  Of a loop whose body is compiled, `turn` is an iteration
+    beside the body where machine code goes through it, `iteration` where Python does.
     `memory` are the levels, the nearest first; the last holds everything.
     """
 
@@ -73,6 +74,7 @@ class Speeds:
     instruction: float
     sharing: float
     memory: tuple[Level, ...]
+    crowding: float = 1.0
     turn: float = 200.0
     iteration: float = 10000.0
     numpy: InNumPy = InNumPy()
@@ -81,6 +83,10 @@ class Speeds:
         """About how long so many bytes take between memory and vectors, read or written once."""
         level = next((one for one in self.memory if nbytes <= one.nbytes), self.memory[-1])
         return nbytes / level.nbytes_each_nanosecond
+
+    def shared(self, nanoseconds: float, parts: int) -> float:
+        """What takes so long on one thread, on as many as there are parts."""
+        return nanoseconds if parts == 1 else nanoseconds * self.crowding / parts
 
 
 PRODUCTS = ("multiply_add", "tile", "packing", "product")

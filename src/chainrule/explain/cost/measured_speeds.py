@@ -21,7 +21,10 @@ from chainrule.plan.speeds import Level, Speeds, scaled, speeds_of
 from chainrule.tracing import trace
 
 CALLS, SECONDS = 5, 0.02  # of each measurement at least
-SIDE, LENGTH = 384, 2**15  # of matrices; of arrays in a cache
+# The same for all threads: a virtual machine may move a second thread to a core of its own only
+# when it has worked for a tenth of a second.
+TOGETHER = 0.3
+SIDE, LARGE, LENGTH = 384, 768, 2**15  # of matrices, also for all threads; of arrays in a cache
 STREAMED = tuple(2**k for k in range(15, 24, 2))  # lengths of arrays near and far
 LEAST = 0.1  # of a ratio
 
@@ -30,15 +33,20 @@ def measured_speeds() -> Speeds:
     """The record of this machine: that of its vectors, its groups of numbers scaled as measured,
     and levels of memory of its own.
 
-    Takes one or two seconds, on one thread.  What a plan does never depends on it: give it to
+    Takes one or two seconds.  What a plan does never depends on it: give it to
     `step.tradeoff(speeds=)` and `step.fits(speeds=)`, for times on this machine.
     """
-    known = speeds_of(settings_now(1).target.vector_nbytes)
-    multiplying = _ratio(lambda x, y: x @ y, (SIDE, SIDE), known)
+    settings = settings_now()
+    known = speeds_of(settings.target.vector_nbytes)
+    multiplying = _ratio(_product, (SIDE, SIDE), known)
     computing = _ratio(lambda x, y: np.exp(x) + np.tanh(y), (LENGTH,), known)
     in_numpy = _numpy_ratio(lambda x, y: np.tanh(x @ y) + y, known)
     found = scaled(known, products=multiplying, loops=computing, numpy=in_numpy)
-    return replace(found, memory=tuple(_levels(known)))
+    crowding = 1.0
+    if settings.threads > 1:
+        together = _ratio(_product, (LARGE, LARGE), known, settings.threads)
+        crowding = max(1.0, together / _ratio(_product, (LARGE, LARGE), known))
+    return replace(found, memory=tuple(_levels(known)), crowding=crowding)
 
 
 def _levels(known: Speeds) -> Iterator[Level]:
@@ -54,14 +62,21 @@ def _levels(known: Speeds) -> Iterator[Level]:
         yield Level(2.0 * nbytes if length != STREAMED[-1] else known.memory[-1].nbytes, most)
 
 
-def _ratio(function: Callable[..., Any], shape: tuple[int, ...], known: Speeds) -> float:
+def _product(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def _ratio(
+    function: Callable[..., Any], shape: tuple[int, ...], known: Speeds, threads: int = 1
+) -> float:
     """How many times as long as predicted compiled code takes, beyond the same on one element."""
     taken, predicted = 0.0, 0.0
     for sign, size in ((1, shape), (-1, (1,) * len(shape))):
         graph, given = _traced(function, size)
         results = [node for _, node in graph.outputs]
-        program = NativeProgram(graph, results, settings=settings_now(1))
-        taken += sign * least_nanoseconds(partial(program, given), CALLS, SECONDS)
+        program = NativeProgram(graph, results, settings=settings_now(threads))
+        seconds = SECONDS if threads == 1 else TOGETHER
+        taken += sign * least_nanoseconds(partial(program, given), CALLS, seconds)
         predicted += sign * fsum(program.durations(known))
     return max(taken / predicted, LEAST)
 
