@@ -16,10 +16,11 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.plan.roles import FLOATS, nbytes_of, size_of
 from chainrule.primitives.movement import transpose
-from chainrule.primitives.primitive import Contract
+from chainrule.primitives.primitive import Contract, Move
 
 LEAST_NBYTES = 12 << 20  # of a product that is computed in blocks: beyond a share of a cache
 LEAST_RATIO = 4  # of its bytes to those of its operands: else blocks save little
+LEAST_GAIN = 2  # and to all that products with it read: layers of a network are not like that
 
 
 @dataclass
@@ -74,6 +75,13 @@ def _is_seed(node: Node) -> bool:
         and nbytes_of(node) >= LEAST_NBYTES
         and nbytes_of(node) >= LEAST_RATIO * sum(map(nbytes_of, node.inputs))
     )
+
+
+def _source(node: Node) -> Node:
+    """What a node shows the elements of."""
+    while isinstance(node.primitive.kernel, Move):
+        (node,) = node.inputs
+    return node
 
 
 class _Finder:
@@ -199,6 +207,10 @@ class _Finder:
             return False
         small = sum(nbytes_of(one) for one in computed - region.squares)
         if small * LEAST_RATIO > sum(map(nbytes_of, region.squares)):
+            return False
+        products = [one for one in computed if isinstance(one.primitive.kernel, Contract)]
+        read = {_source(one) for node in products for one in node.inputs} - computed
+        if LEAST_GAIN * sum(map(nbytes_of, read)) > max(map(nbytes_of, region.squares)):
             return False
         for node in self.order:
             if node not in computed:
