@@ -191,3 +191,16 @@ def test_no_formulas_of_bytes_in_blocks(small):
     report = graph.memory(n=96, executor="reference")
     with pytest.raises(InputError, match="no formulas of sizes"):
         _ = report.formulas
+
+
+def test_layers_of_a_network_stay_as_they_are(small):
+    random = np.random.default_rng(0)
+    shapes = {"x": (512, 32), "W1": (32, 16), "W2": (16, 2)}
+    given = {name: random.standard_normal(shape) for name, shape in shapes.items()}
+
+    def objective(x, W1, W2):
+        return np.sum((np.maximum(x @ W1, 0) @ W2) ** 2)
+
+    step = cr.backward(cr.trace(objective, **given), wrt=("W1", "W2"))
+    assert any(map(squares._is_seed, step.nodes))  # dJ/dh is far larger than both its factors
+    assert blocks.blocked(step, results(step)) is step
