@@ -31,7 +31,7 @@ INSIDE = {
     "ObjectError",
     "Stopped",
 }
-INSIDE |= {"Refused", "TooLong", "Unknown"}
+INSIDE |= {"Refused", "TooLong", "UndecidedError", "Unknown"}
 
 
 @cache
