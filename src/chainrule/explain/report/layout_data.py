@@ -127,7 +127,7 @@ class _Sheet:
         """The backward band below the first one, and what it reads there."""
         found = self._add(mirror.band, band.mirrored, note)
         place = {item.key: at for at, item in enumerate(band.mirrored)}
-        kept = []
+        kept: list[list[Any]] = []
         for (source, target), nodes in mirror.saved.items():
             number = band.number_of[source]  # the first band's items are the first of all
             ids = [self.saved.setdefault(node, len(self.saved)) for node in nodes]
