@@ -72,7 +72,8 @@ def fit_of_step(
 def _ways_to_fit(
     step: TrainingStep, plain: MemoryReport, nbytes: int, speeds: Speeds | None, measure: Measure
 ) -> tuple[Way, ...]:
-    """The ways in which the step of a report fits in `nbytes`, the quickest first for each row.
+    """The ways in which the step of a report fits in `nbytes`, the quickest first for each row, by
+    the longest that it may take: parts are no advice where they only may be quicker.
 
     The whole batch, perhaps within a budget; the batch in parts; a smaller batch.  None where the
     executor cannot keep to a budget.
@@ -85,7 +86,7 @@ def _ways_to_fit(
     found += smaller(step, plain, within, nbytes, speeds)
     found = [_with_margin(one, plain, plain.nanoseconds(speeds)) for one in found]
     ways = [one.way for one in found] if measure is False else _measured(found, measure)
-    return tuple(sorted(ways, key=lambda way: way.nanoseconds))
+    return tuple(sorted(ways, key=lambda way: way.nanoseconds * (1 + way.margin)))
 
 
 def _measured(found: list[Option], measure: Measure) -> list[Way]:
