@@ -18,7 +18,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 16 rows from 64 scores of a head on."""
     monkeypatch.setattr(squares, "LEAST_NBYTES", 4096)
     monkeypatch.setattr(blocks, "BLOCK_NBYTES", 1)
-    monkeypatch.setattr(blocks, "WHOLE_NBYTES", 1)
 
 
 def plain(q, k, v, mask):

@@ -30,7 +30,6 @@ from chainrule.primitives.movement import broadcast_to, concatenate, reshape, sl
 from chainrule.primitives.sources import full_like, iota, is_uniform
 
 BLOCK_NBYTES = 1 << 20  # of one product: it stays in the second-level caches of two threads
-WHOLE_NBYTES = 4 << 20  # up to so many, one matrix is a block: no loop over its rows
 GRAIN = 16  # a block has a multiple of so many rows
 
 Key = tuple[Node, Cut]
@@ -134,7 +133,7 @@ class _Body:
         squares = [node for (node, _), _ in self.steps if node in self.region.squares]
         row_nbytes = max(nbytes_of(node) for node in squares) // (stack * rows)
         most = max(GRAIN, BLOCK_NBYTES // row_nbytes // GRAIN * GRAIN)
-        if most >= rows or row_nbytes * rows <= WHOLE_NBYTES:
+        if most >= rows:
             return rows
         even = [one for one in range(most, most // 2, -GRAIN) if rows % one == 0]
         return even[0] if even else most
