@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.explain.equations.polynomials import (
+    ARITHMETIC,
     Logistic,
     NotWritten,
     Polynomial,
     Power,
     Value,
+    arithmetic,
     of_factor,
     of_value,
     plus,
@@ -128,16 +130,10 @@ class Reading:
                 return {frozenset(): float(node.param("value"))} if node.param("value") else {}
             case one if one is size_value:
                 return of_value(self._sizes.setdefault(node.param("size"), node))
-            case one if one is multiply:
-                return times(of(0), of(1))
+            case one if one in ARITHMETIC:
+                return arithmetic(one, of)
             case one if one is divide:
                 return times(of(0), self._inverse(of(1)))
-            case one if one is add:
-                return plus(of(0), of(1), 1.0)
-            case one if one is subtract:
-                return plus(of(0), of(1), -1.0)
-            case one if one is negative:
-                return plus({}, of(0), -1.0)
             case one if one is stop_gradient:
                 return of(0)
             case one if one is logistic:

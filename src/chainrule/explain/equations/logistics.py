@@ -10,13 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from chainrule.errors import ShapeError
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.logistic_reading import Reading, UndecidedError, bases_of
 from chainrule.explain.equations.polynomials import Logistic, NotWritten, Polynomial, Power, Product
-from chainrule.explain.equations.probability_writer import Writer
+from chainrule.explain.equations.probability_writer import Writer, fitted
 from chainrule.explain.equations.quotients import SMALL
 from chainrule.frontend.traced import Traced
 from chainrule.graph.graph import Graph
@@ -72,11 +70,7 @@ class Logistics:
                 factor = partial(self._factor, together)
                 writer = Writer(program, factor, self._places)
                 found: Any = writer.whole(polynomial)
-                if (more := len(found.shape) - node.ndim) > 0:  # leading axes of length 1
-                    found = np.reshape(found, found.shape[more:])
-                if found.shape != node.shape:
-                    found = np.broadcast_to(found, node.shape)
-                return found.node
+                return fitted(found, node.shape).node
         except (NotWritten, ShapeError):
             return None
 

@@ -4,13 +4,16 @@ softmax are made of."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from chainrule.explain.equations.matrices import is_identity
 from chainrule.graph.node import Node
+from chainrule.primitives.arithmetic import add, multiply, negative, subtract
+from chainrule.primitives.primitive import Primitive
 
 MOST_TERMS = 12
+ARITHMETIC = (add, subtract, multiply, negative)
 
 
 class NotWritten(Exception):
@@ -123,6 +126,15 @@ def plus(x: Polynomial, y: Polynomial, sign: float) -> Polynomial:
     for product, number in y.items():
         found[product] = found.get(product, 0.0) + sign * number
     return _checked(found)
+
+
+def arithmetic(primitive: Primitive, of: Callable[[int], Polynomial]) -> Polynomial:
+    """What one of ARITHMETIC makes of its operands, which `of` gives by their places."""
+    if primitive is multiply:
+        return times(of(0), of(1))
+    if primitive is negative:
+        return plus({}, of(0), -1.0)
+    return plus(of(0), of(1), 1.0 if primitive is add else -1.0)
 
 
 def _checked(found: dict[Product, float]) -> Polynomial:

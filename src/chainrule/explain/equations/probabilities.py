@@ -15,6 +15,7 @@ from chainrule.errors import ShapeError
 from chainrule.explain.equations.closed import computed
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.equations.polynomials import (
+    ARITHMETIC,
     Denominator,
     Exponential,
     Factor,
@@ -24,6 +25,7 @@ from chainrule.explain.equations.polynomials import (
     Softmax,
     Sum,
     Value,
+    arithmetic,
     factors_in,
     is_constant,
     ndim_of,
@@ -32,7 +34,7 @@ from chainrule.explain.equations.polynomials import (
     plus,
     times,
 )
-from chainrule.explain.equations.probability_writer import Writer
+from chainrule.explain.equations.probability_writer import Writer, fitted
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.graph.graph import Graph
@@ -100,11 +102,7 @@ class Probabilities:
                 found: Any = writer.matrix(polynomial) if is_turned else writer.whole(polynomial)
                 if found is None:
                     return None
-                if (more := len(found.shape) - root.ndim) > 0:  # leading axes of length 1
-                    found = np.reshape(found, found.shape[more:])
-                if found.shape != root.shape:
-                    found = np.broadcast_to(found, root.shape)
-                return found.node
+                return fitted(found, root.shape).node
         except (NotWritten, ShapeError):
             return None
 
@@ -147,16 +145,10 @@ class Probabilities:
                 return {frozenset(): float(node.param("value"))}
             case one if one is size_value:  # one node for each size: n/n is 1
                 return of_value(self._sizes.setdefault(node.param("size"), node))
-            case one if one is multiply:
-                return times(of(0), of(1))
+            case one if one in ARITHMETIC:
+                return arithmetic(one, of)
             case one if one is divide:
                 return times(of(0), self._inverse(node.inputs[1], depth + 1))
-            case one if one is add:
-                return plus(of(0), of(1), 1.0)
-            case one if one is subtract:
-                return plus(of(0), of(1), -1.0)
-            case one if one is negative:
-                return plus({}, of(0), -1.0)
             case one if one is broadcast_to:
                 return of(0)
             case one if one is where and (place := self._finite_case(node.inputs[0])):

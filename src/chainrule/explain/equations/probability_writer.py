@@ -135,3 +135,10 @@ class Writer:
                 return np.sum(body, axis=axis, keepdims=True)
             case _:
                 raise NotWritten
+
+
+def fitted(found: Any, shape: Any) -> Any:
+    """What was written in this shape: without leading axes of length 1, and repeated."""
+    if (more := len(found.shape) - len(shape)) > 0:
+        found = np.reshape(found, found.shape[more:])
+    return found if found.shape == shape else np.broadcast_to(found, shape)
