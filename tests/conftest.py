@@ -13,6 +13,7 @@ from collections import Counter
 
 import pytest
 from hidden_features import hide_features
+from watchdog import Watchdog
 
 hide_features()
 
@@ -46,7 +47,7 @@ def pytest_addoption(parser):
     parser.addoption("--skipped", action="store_true", help="only skipped, peers, slow ones")
 
 
-def pytest_configure():
+def pytest_configure(config):
     """A machine that is slow, or busy, is no fault of what is tested: hypothesis takes no times."""
     from hypothesis import HealthCheck, settings
 
@@ -54,6 +55,7 @@ def pytest_configure():
     untimed["max_examples"] = 40  # where a test says no number
     settings.register_profile("untimed", settings.default, **untimed)
     settings.load_profile("untimed")
+    config.pluginmanager.register(Watchdog())
 
 
 @pytest.hookimpl(wrapper=True)
