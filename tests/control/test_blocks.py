@@ -142,6 +142,22 @@ def test_second_derivatives(small, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 
+def test_the_nearest_row_is_found_in_blocks(small, monkeypatch):
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((96, 3)), random.standard_normal((80, 3))
+
+    def nearest(x, y):
+        d = np.sum(y * y, axis=-1) - 2 * (x @ y.T)
+        return np.argmin(d, axis=-1), np.argmax(d, axis=-1)
+
+    graph = cr.trace(nearest, x=x, y=y)
+    made = blocks.blocked(graph, [node for _, node in graph.outputs])
+    assert "scan" in names(made)
+    d = np.sum((x[:, None] - y) ** 2, axis=-1) - np.sum(x * x, axis=-1, keepdims=True)
+    wanted = np.argmin(d, axis=-1), np.argmax(d, axis=-1)
+    np.testing.assert_array_equal(made.run(x=x, y=y, executor="reference").outputs, wanted)
+
+
 def test_small_products_and_kept_ones_stay_as_they_are(monkeypatch):
     given = arrays(96, 96)
     step = training(masked, given)

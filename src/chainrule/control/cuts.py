@@ -14,7 +14,7 @@ from chainrule.graph.types import ArrayType
 from chainrule.plan.products.contraction import labels_of
 from chainrule.primitives.primitive import Contract, Fold, Generate, Map, Move
 from chainrule.primitives.products import contract
-from chainrule.primitives.reduce import sum_
+from chainrule.primitives.reduce import folded_axes, sum_
 from chainrule.primitives.sources import is_uniform
 
 Cut = tuple[int | None, ...]
@@ -28,7 +28,8 @@ def axes_along(node: Node, axis: int) -> Axes | None:
         case Map():
             return (axis,) * len(node.inputs)
         case Fold():
-            kept = [one for one in range(node.inputs[0].ndim) if one not in node.param("axes")]
+            folded = folded_axes(node)
+            kept = [one for one in range(node.inputs[0].ndim) if one not in folded]
             return (kept[axis],)
         case Contract():
             own, other, out, _ = labels_of(node)

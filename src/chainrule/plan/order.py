@@ -19,7 +19,7 @@ from chainrule.plan.loops.candidates import Candidates
 from chainrule.plan.loops.fuse import Nest, is_one_hot
 from chainrule.plan.products.fold import Products
 from chainrule.plan.roles import FAILING, KERNELS, Role, needed, sources, sources_of
-from chainrule.primitives.reduce import PLACES
+from chainrule.primitives.reduce import folded_axes
 
 SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on with
 
@@ -253,7 +253,7 @@ class Ordering:
         if self.roles[node] is not Role.FOLD:
             return node.shape[:-1], node.shape[-1:]
         shape = node.inputs[0].shape
-        axes = (node.param("axis"),) if node.primitive in PLACES else node.param("axes")
+        axes = folded_axes(node)
         kept = len(shape) - len(axes)
         if axes == tuple(range(kept, len(shape))) and (kept or prod(shape) <= SMALL_TOTAL):
             return shape[:kept], shape[kept:]

@@ -253,4 +253,11 @@ argmax = _place("argmax", "largest", Fold("argmax(x, y)", "-inf"), "winners")
 argmin = _place("argmin", "smallest", Fold("argmin(x, y)", "inf"), "losers")
 
 PLACES = (argmax, argmin)
+
+
+def folded_axes(node: Node) -> tuple[int, ...]:
+    """The axes of its operand over which a reduction goes."""
+    return (node.param("axis"),) if node.primitive in PLACES else node.param("axes")
+
+
 REDUCE = (sum_, max_, min_, any_, all_, *PLACES)

@@ -13,6 +13,7 @@ from chainrule.primitives.linalg.linalg import LINALG
 from chainrule.primitives.linalg.solve import solve
 from chainrule.primitives.primitive import MOVING, Fold, Map, Partials
 from chainrule.primitives.products import contract, matmul
+from chainrule.primitives.reduce import folded_axes
 
 ALONG = (cumsum, cumprod, recurrence)  # each element comes from those before it
 Pair = tuple[int, int]  # an axis of the result and one of an operand, along which elements match
@@ -113,8 +114,7 @@ def _pairs(node: Node, place: int) -> Iterator[Pair]:
     primitive, count = node.primitive, node.ndim
     operand = node.inputs[place].ndim
     if isinstance(primitive.kernel, Fold):
-        names = [name for name, _ in node.params]
-        folded = node.param("axes") if "axes" in names else (node.param("axis"),)
+        folded = folded_axes(node)
         kept = [axis for axis in range(operand) if axis not in folded]
         yield from enumerate(kept)
     elif primitive is matmul and place == 0:

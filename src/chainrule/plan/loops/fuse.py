@@ -19,7 +19,7 @@ from chainrule.plan.loops.addresses import place_in_memory
 from chainrule.plan.roles import TRANSPARENT, Role, sources
 from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.indexing import scatter_add
-from chainrule.primitives.reduce import PLACES
+from chainrule.primitives.reduce import PLACES, folded_axes
 from chainrule.primitives.sources import iota
 
 LARGEST = 96  # nodes in one nest: what LLVM's register allocator sees at once stays bounded
@@ -212,7 +212,7 @@ class Nest:
         reads = self._reads(x, where)
         if reads is not True:
             return reads
-        axes = (node.param("axis"),) if node.primitive in PLACES else node.param("axes")
+        axes = folded_axes(node)
         reduced = {place for axis in axes for place, k in enumerate(where[axis][1:]) if k}
         columns = set(range(len(self.rows), len(self.domain)))
         if reduced == columns and columns:

@@ -16,7 +16,7 @@ from chainrule.plan.loops.addresses import axis_by_axis, place_in_memory
 from chainrule.plan.loops.fuse import Level, Nest
 from chainrule.plan.roles import Role
 from chainrule.primitives.affine import Affine, Domain, IndexMap, row_major
-from chainrule.primitives.reduce import PLACES
+from chainrule.primitives.reduce import folded_axes
 from chainrule.primitives.sources import iota
 
 Strides = tuple[int, ...]
@@ -256,7 +256,7 @@ class Builder:
     def _folded_where(self, node: Node, where: IndexMap) -> IndexMap:
         """Where a reduction over the columns reads its input."""
         x = node.inputs[0]
-        axes = (node.param("axis"),) if node.primitive in PLACES else node.param("axes")
+        axes = folded_axes(node)
         found = natural(x.shape, self.domain, len(self.domain))
         assert found is not None
         kept = iter(where)
