@@ -69,6 +69,10 @@ def _cost(graph: Graph, sizes: Mapping[str, int]) -> Cost:
 
 
 def _blocked(graph: Graph, results: Sequence[Node]) -> Graph:
+    from chainrule.plan.products.far_larger import is_far_larger
+
+    if not any(map(is_far_larger, graph.nodes)):
+        return graph  # without what loops need, an eighth of what a first call imports
     from chainrule.control.blocks import blocked
 
     return blocked(graph, results)

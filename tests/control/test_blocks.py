@@ -7,8 +7,9 @@ import pytest
 from measured_memory import error_of_runs
 
 import chainrule as cr
-from chainrule.control import blocks, squares
+from chainrule.control import blocks
 from chainrule.errors import InputError
+from chainrule.plan.products import far_larger
 
 HEADS, WIDTH = 3, 4
 
@@ -16,7 +17,7 @@ HEADS, WIDTH = 3, 4
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 16 rows from 64 scores of a head on."""
-    monkeypatch.setattr(squares, "LEAST_NBYTES", 4096)
+    monkeypatch.setattr(far_larger, "LEAST_NBYTES", 4096)
     monkeypatch.setattr(blocks, "BLOCK_NBYTES", 1)
 
 
@@ -87,7 +88,7 @@ def test_blocks_have_the_values_of_the_square(small, monkeypatch, attention, que
         for node in made.nodes
         if node.dtype == np.float64
     )
-    monkeypatch.setattr(squares, "LEAST_NBYTES", 1 << 40)
+    monkeypatch.setattr(far_larger, "LEAST_NBYTES", 1 << 40)
     found = made.run(executor="reference", keep="outputs", **given)
     wanted = step.run(executor="reference", keep="outputs", **given)
     for name, _ in step.outputs:
@@ -117,7 +118,7 @@ def test_nan_and_infinity_pass_as_without_blocks(small, executor, monkeypatch):
     given["mask"][5] = False  # a whole row
     given["q"][0, 3, 1], given["k"][1, 90, 2], given["v"][2, 7, 0] = np.nan, np.inf, -np.inf
     found = training(masked, given).compile(executor=executor)(**given)
-    monkeypatch.setattr(squares, "LEAST_NBYTES", 1 << 40)
+    monkeypatch.setattr(far_larger, "LEAST_NBYTES", 1 << 40)
     wanted = training(masked, given).compile(executor="reference")(**given)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)  # NaN where NaN is
@@ -136,7 +137,7 @@ def test_second_derivatives(small, monkeypatch):
     made = blocks.blocked(step, results(step))
     assert "scan" in names(made)
     found = step.compile(executor="reference")(**given)
-    monkeypatch.setattr(squares, "LEAST_NBYTES", 1 << 40)
+    monkeypatch.setattr(far_larger, "LEAST_NBYTES", 1 << 40)
     wanted = step.compile(executor="reference")(**given)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
@@ -162,7 +163,7 @@ def test_small_products_and_kept_ones_stay_as_they_are(monkeypatch):
     given = arrays(96, 96)
     step = training(masked, given)
     assert blocks.blocked(step, results(step)) is step
-    monkeypatch.setattr(squares, "LEAST_NBYTES", 4096)
+    monkeypatch.setattr(far_larger, "LEAST_NBYTES", 4096)
     scores = next(node for node in step.nodes if node.primitive.name == "matmul")
     assert blocks.blocked(step, [*results(step), scores]) is step
 
@@ -218,7 +219,9 @@ def test_layers_of_a_network_stay_as_they_are(small):
         return np.sum((np.maximum(x @ W1, 0) @ W2) ** 2)
 
     step = cr.backward(cr.trace(objective, **given), wrt=("W1", "W2"))
-    assert any(map(squares._is_seed, step.nodes))  # dJ/dh is far larger than both its factors
+    assert any(
+        map(far_larger.is_far_larger, step.nodes)
+    )  # dJ/dh is far larger than both its factors
     assert blocks.blocked(step, results(step)) is step
 
 

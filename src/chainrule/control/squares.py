@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 from chainrule.control.cuts import Cut, operand_cuts, result_cut
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.roles import FLOATS, nbytes_of, size_of
+from chainrule.plan.products.far_larger import LEAST_RATIO, is_far_larger
+from chainrule.plan.roles import nbytes_of, size_of
 from chainrule.primitives.movement import transpose
 from chainrule.primitives.primitive import Contract, Move
 
-# Of each matrix of a product that is computed in blocks: 1,774 rows and columns in float32.  Blocks
-# of smaller ones save memory, too, but take longer (1.1 to 1.4 times for lengths of 256 to 1,024).
-LEAST_NBYTES = 12 << 20
-LEAST_RATIO = 4  # of its bytes to those of its operands: else blocks save little
-LEAST_GAIN = 2  # and to all that products with it read: layers of a network are not like that
+# Of the bytes of such products to all that products with them read: layers of a network have less.
+LEAST_GAIN = 2
 
 
 @dataclass
@@ -53,12 +50,10 @@ class Region:
 
 def regions(graph: Graph, results: Sequence[Node]) -> Iterator[Region]:
     """The regions of a concrete graph, one after another."""
-    if not any(map(_is_seed, graph.nodes)):
-        return
     order = topological(results)
     tried = set[tuple[int, ...]]()
     for seed in order:
-        if _is_seed(seed) and seed.shape not in tried:
+        if is_far_larger(seed) and seed.shape not in tried:
             tried.add(seed.shape)
             for chosen in (range(seed.ndim - 1), (seed.ndim - 2,)):
                 axes = tuple([axis for axis in chosen if seed.shape[axis] > 1])
@@ -67,17 +62,6 @@ def regions(graph: Graph, results: Sequence[Node]) -> Iterator[Region]:
                     yield from found
                     if found:
                         break
-
-
-def _is_seed(node: Node) -> bool:
-    """Whether it is a product of matrices that is far larger than both."""
-    return (
-        isinstance(node.primitive.kernel, Contract)
-        and node.ndim >= 2
-        and node.dtype in FLOATS
-        and prod(node.shape[-2:]) * node.dtype.itemsize >= LEAST_NBYTES
-        and nbytes_of(node) >= LEAST_RATIO * sum(map(nbytes_of, node.inputs))
-    )
 
 
 def _source(node: Node) -> Node:
@@ -146,7 +130,7 @@ class _Finder:
         large = self._is_large(node)
         is_product = isinstance(node.primitive.kernel, Contract)
         if not inside:
-            if _is_seed(node) and node.shape == self.seed.shape:
+            if is_far_larger(node) and node.shape == self.seed.shape:
                 self._add(node, self.axes, operand_cuts(node, self.axes), ())
                 whole.squares.add(node)
             return

@@ -9,7 +9,6 @@ from chainrule.execute.native.native_overhead import code_nbytes, overhead_of
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.budget import within
 from chainrule.plan.planner import Plan, plan
 from chainrule.schedule.usage import usage_of
 
@@ -41,6 +40,9 @@ def planned(
     )
     if memory_nbytes is None:
         return made
+    # the search for other plans is a tenth of what a first call imports
+    from chainrule.plan.budget import within
+
     others = needs_of(made, results).nbytes - made.schedule.scratch_nbytes
     found = within(made, memory_nbytes - others, code_nbytes)
     least = needs_of(found, results)
