@@ -52,7 +52,7 @@ def pytest_configure(config):
     from hypothesis import HealthCheck, settings
 
     untimed = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-    untimed["max_examples"] = 40  # where a test says no number
+    untimed["max_examples"] = 25  # where a test says no number
     settings.register_profile("untimed", settings.default, **untimed)
     settings.load_profile("untimed")
     config.pluginmanager.register(Watchdog())

@@ -132,7 +132,7 @@ def test_booleans_are_taken_traced_as_plain(function: Callable[[Any], Any]) -> N
         np.testing.assert_allclose(run.outputs, function(x), rtol=1e-12)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("c", [c for c in CASES if c.autograd], ids=lambda c: c.name)
 def test_first_and_second_derivatives_are_autograds(c: Case) -> None:
     arguments, directions, weights, gradients, products = found(c)

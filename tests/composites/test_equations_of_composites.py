@@ -18,7 +18,7 @@ from chainrule.explain.equations import equations
 SMOOTH = [case for case in CASES if "maximum" not in case.name and "clip" not in case.name]
 
 
-@pytest.mark.sweep(37)
+@pytest.mark.sweep(79)
 @pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.name)
 def test_equations_with_a_composite_are_true(case: Case) -> None:
     """As a statement, and as a part of one where the function has values everywhere."""

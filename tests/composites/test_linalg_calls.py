@@ -109,7 +109,7 @@ if hasattr(np, "matvec"):
     SMOOTH["vecmat"] = (np.vecmat, random(5, 3), A)
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(23)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives_of_order_1_and_2_are_those_of_finite_differences(name):
     function, *arguments = SMOOTH[name]

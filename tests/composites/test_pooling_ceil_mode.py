@@ -115,7 +115,7 @@ def test_axes_of_named_sizes_have_the_windows_of_each_length(executor: str, opti
         return J
 
     graph = cr.backward(cr.trace(layers), wrt="x")
-    for shape in ((1, 2, 5, 4), (3, 2, 6, 9), (2, 2, 7, 8)):
+    for shape in ((1, 2, 5, 4), (3, 2, 6, 9)):
         x = RANDOM.normal(size=shape)
         run = graph.run(x=x, executor=executor)
         same = cr.backward(cr.trace(layers, x=x), wrt="x").run(x=x, executor=executor)

@@ -75,7 +75,7 @@ def total_of(graph: Graph) -> int:
     return len(graph) + sum(map(total_of, inner))
 
 
-@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("n", [1, 7])
 @pytest.mark.parametrize("executor", ["reference", "native"])
 def test_one_graph_serves_every_length(n: int, executor: str) -> None:
     W, U, b = weights()

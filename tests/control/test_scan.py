@@ -45,7 +45,7 @@ EVERY_PAIR = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 EVERY_LENGTH = pytest.mark.parametrize("length", [1, 2, 5])
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @EVERY_PAIR
 @EVERY_LENGTH
 @pytest.mark.parametrize("reverse", [False, True])

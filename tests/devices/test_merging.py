@@ -68,7 +68,7 @@ def merged_always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "executor_of", lambda name: Executor)
 
 
-@pytest.mark.sweep(19)
+@pytest.mark.sweep(29)
 @pytest.mark.parametrize("schedule", ["1f1b", "zb-h1", "interleaved"])
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("model", MODELS)

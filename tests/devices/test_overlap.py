@@ -48,7 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlap, "LEAST_NBYTES", 1)
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("optimizer", ["adamw", "clipped"])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(

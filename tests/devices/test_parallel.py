@@ -33,7 +33,7 @@ def assert_near(found: Any, wanted: Any, tolerance: float) -> None:
     np.testing.assert_allclose(found[1], wanted[1], rtol=tolerance)
 
 
-@pytest.mark.sweep(101)
+@pytest.mark.sweep(151)
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adamw"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])

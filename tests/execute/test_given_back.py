@@ -77,7 +77,7 @@ def test_the_less_is_left_the_more_often_it_is_given_back(times: list[int]) -> N
     assert counts[0] >= 4
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("used_again", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0, 1.5])
 def test_arrays_and_what_was_freed_are_within_the_budget(

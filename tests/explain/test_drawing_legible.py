@@ -51,7 +51,7 @@ def assert_legible(graph: cr.Graph, width: int, phase: str = "both", taller: flo
     assert all(note.right <= shown.width for note in shown.words)
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("width", [900, 390])
 @EVERY
 def test_no_letter_is_too_small_at_the_width_of_a_page_and_of_a_phone(name: str, width: int):
@@ -77,7 +77,7 @@ def test_one_row_of_many_columns_would_be_too_small():
     assert min(sizes(draw(graph, width=None).svg())) * 900 / whole.width < LEGIBLE
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @EVERY
 def test_rows_show_the_boxes_of_the_whole(name: str):
     graph = graph_of(name)

@@ -34,7 +34,7 @@ def frames(drawing: Drawing) -> list[str]:
     return [looks[one.key].label.text for one in groups if one.key.startswith("body ")]
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(13)
 @EVERY_CASE
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_pictures_of_loops_keep_the_rules_of_the_layout(name: str, options: dict[str, Any]) -> None:

@@ -134,7 +134,7 @@ def test_folds_of_deep_calls_stay_in_order(fold: str) -> None:
         return inner(first, w) * first
 
     def program(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        for _ in range(20):
+        for _ in range(10):
             x = outer(x, w)
         J = np.sum(x)
         return J

@@ -329,7 +329,7 @@ def test_the_cost_of_an_equation_does_not_grow_with_the_graph() -> None:
         return cr.backward(cr.trace(network, np.ones((2, 3)), parameters), wrt="all")
 
     costs = []
-    for layers in (20, 80):
+    for layers in (10, 40):
         graph, profile = deep(layers), cProfile.Profile()
         str(equations(graph))  # what is computed once
         profile.enable()

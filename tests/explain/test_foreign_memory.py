@@ -42,7 +42,7 @@ def arrays_of(sample: Sample, dtype: str) -> list[np.ndarray]:
     return [one.astype(dtype) if one.dtype == np.float64 else one for one in sample_arrays(sample)]
 
 
-@pytest.mark.sweep(23)
+@pytest.mark.sweep(41)
 @pytest.mark.parametrize(
     "primitive", [one for one in PRIMITIVES if one.inputs], ids=lambda one: one.name
 )

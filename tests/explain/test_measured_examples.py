@@ -35,7 +35,7 @@ CALLS_OF = {id(case.of): [one for one in COMPOSITES if one.of is case.of] for ca
 pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 
 
-@pytest.mark.sweep(23)
+@pytest.mark.sweep(47)
 @EITHER
 @pytest.mark.parametrize("calls", CALLS_OF.values(), ids=lambda calls: calls[0].name)
 def test_a_composite_and_its_gradient_take_what_is_said(calls: list[Any], executor: str) -> None:

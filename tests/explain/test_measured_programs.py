@@ -67,7 +67,7 @@ def error_of_micro_batches(program: Program, count: int, executor: str, order: s
     return [peak - expected for peak in peaks_of(lambda: lambda: parts(state, x=given["x"]))]
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(13)
 @CASES
 @EITHER
 def test_runs_take_what_their_reports_say(program: Program, executor: str, order: str) -> None:
@@ -79,14 +79,14 @@ def test_runs_take_what_their_reports_say(program: Program, executor: str, order
             assert error == EXACT, (one.name, keep)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @CASES
 @EITHER
 def test_steps_take_what_their_reports_say(program: Program, executor: str, order: str) -> None:
     assert error_of_steps(program, executor, order) == EXACT
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(13)
 @CASES
 @EITHER
 def test_micro_batches_take_what_is_said(program: Program, executor: str, order: str) -> None:

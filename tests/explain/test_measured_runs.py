@@ -20,7 +20,7 @@ EXECUTOR = pytest.mark.parametrize(
 RANDOM = np.random.default_rng(0)
 WS = [RANDOM.normal(size=(64, 64)).astype(np.float32) / 8 for _ in range(3)]
 N = 512
-WORK = 0.003  # seconds
+WORK = 0.001  # seconds
 
 
 def objective(x: cr.float32["n 64"], Ws: Any) -> Any:

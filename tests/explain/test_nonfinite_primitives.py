@@ -167,7 +167,7 @@ def test_what_is_refused_raises_as_a_run_does(name: str) -> None:
     assert "model.py:2" in str(caught.value)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize(
     "primitive", [one for one in PRIMITIVES if one.inputs], ids=lambda one: one.name
 )

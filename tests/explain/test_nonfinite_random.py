@@ -101,7 +101,7 @@ def leading_to(targets: Iterable[Node], bad: list[Node]) -> set[Node]:
     return found
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(programs())
 def test_the_first_bad_value_that_reaches_a_result_is_found(program: tuple[str, np.ndarray]):
     source, p = program
@@ -135,7 +135,7 @@ def test_the_first_bad_value_that_reaches_a_result_is_found(program: tuple[str, 
 
 
 @example(0, 2)
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(st.integers(0, 39), st.integers(0, 2))
 def test_a_bad_element_in_any_layer_is_found_at_that_layer(layer: int, element: int):
     lines = [

@@ -99,7 +99,7 @@ def test_matrices_of_a_stack_are_packed_one_after_another(monkeypatch: pytest.Mo
 
 def test_the_threads_of_blas_are_those_that_it_says() -> None:
     script = "from chainrule.execute.overhead import blas_threads; print(blas_threads())"
-    for threads in ("1", "2"):
+    for threads in ("2",):
         done = subprocess.run(
             [sys.executable, "-c", script],
             env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},

@@ -151,7 +151,7 @@ def check_samples(primitive: Primitive, dtypes: Iterable[str]) -> None:
     assert checked >= len(primitive.samples)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @EVERY_PRIMITIVE
 def test_every_primitive_of_exceptional_values(primitive: Primitive) -> None:
     special = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 6e4, 1e-7]
@@ -168,7 +168,7 @@ def call_of(case: Any) -> str:
     return case.name.removesuffix(f" {case.shapes}").removesuffix(f" {case.shapes[0]}")
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(23)
 @pytest.mark.parametrize("calls", CALLS_OF.values(), ids=lambda calls: calls[0].name)
 def test_every_composite_and_its_derivatives(calls: list[Any]) -> None:
     """Of several shapes of one call, the last: the most axes."""

@@ -124,7 +124,7 @@ def calls_of(way: Way, executor: str) -> dict[str, Callable[[], Callable[[], Any
     return found
 
 
-@pytest.mark.sweep(13)
+@pytest.mark.sweep(17)
 @EITHER
 @pytest.mark.parametrize("name", WAYS)
 def test_a_refusal_comes_first_and_says_what_is_needed(

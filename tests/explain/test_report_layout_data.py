@@ -232,10 +232,10 @@ def test_what_many_scopes_read_is_shown_again_in_each() -> None:
 
 
 def test_the_norm_of_all_gradients_reads_one_box() -> None:
-    drawing = drawing_data(clipped_step(70))
+    drawing = drawing_data(clipped_step(40))
     (box,) = [item for item in drawing["items"] if item["key"].startswith("copies for")]
-    assert box["tip"].startswith("70 gradients, read by gradient_norm") and box["beside"]
-    assert box["label"]["lines"] == [[["70 gradients", "upright", 0]]]
+    assert box["tip"].startswith("40 gradients, read by gradient_norm") and box["beside"]
+    assert box["label"]["lines"] == [[["40 gradients", "upright", 0]]]
 
 
 @pytest.mark.parametrize("name", ["inputs alone", "forward alone", "hostile names"])
@@ -309,7 +309,7 @@ def _calls(function: Callable[[], object]) -> int:
 
 def test_a_program_of_one_statement_many_times_is_small() -> None:
     drawing = drawing_data(
-        with_gradients(traced("v", ["v = np.tanh(v)"] * 500 + ["J = np.sum(v)"]))
+        with_gradients(traced("v", ["v = np.tanh(v)"] * 250 + ["J = np.sum(v)"]))
     )
     assert len(drawing["layouts"]) <= 8
     assert len(json.dumps(drawing["layouts"])) < 25_000

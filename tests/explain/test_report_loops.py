@@ -95,24 +95,24 @@ def walk(x: float32["n 8"], W: float32["8 8"]) -> Any:
 def test_a_loop_that_computes_states_again_within_a_budget() -> None:
     graph = cr.backward(cr.trace(walk), wrt="W")
     with pytest.raises(MemoryLimitError) as refused:
-        graph.memory(n=500, executor="reference", memory=1)
+        graph.memory(n=150, executor="reference", memory=1)
     least = refused.value.needed_nbytes
     assert least is not None
     step = cr.training_step(walk, "W", cr.sgd(0.1), executor="reference", memory=least + 2000)
     random = np.random.default_rng(0)
     inputs = {
-        "x": random.standard_normal((500, 8), dtype=np.float32),
+        "x": random.standard_normal((150, 8), dtype=np.float32),
         "W": np.eye(8, dtype=np.float32) / 9,
     }
     data = checked(report_data(step, inputs))
     assert any("loops keep fewer states" in note for note in data["notes"])
-    assert data["memory"]["peak_nbytes"] == step.memory(n=500).main.peak_nbytes
+    assert data["memory"]["peak_nbytes"] == step.memory(n=150).main.peak_nbytes
     values = by_name(data)
     plain = by_name(report_data(cr.training_step(walk, "W", cr.sgd(0.1)), inputs))
     assert values["dJ/dW"]["numbers"] == plain["dJ/dW"]["numbers"]
     assert values["dJ/dW"]["stats"] == plain["dJ/dW"]["stats"]
     with pytest.raises(InputError, match="as many states as fit at these sizes"):
-        _ = step.memory(n=500).formulas
+        _ = step.memory(n=150).formulas
 
 
 @pytest.mark.parametrize("executor", ["reference", "native"])

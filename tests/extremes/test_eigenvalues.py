@@ -105,7 +105,7 @@ def test_second_derivatives_at_equal_eigenvalues_are_right_or_nan(
         right_or_nan(second(function, x, along.astype(dtype)), 2 * along, dtype)
 
 
-@pytest.mark.sweep(23)
+@pytest.mark.sweep(41)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)])
 @pytest.mark.parametrize("values", TIED, ids=str)

@@ -68,7 +68,7 @@ def compare(function: Callable[[Any], Any], x: np.ndarray) -> None:
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(19)
 @pytest.mark.parametrize("name", ALONG)
 def test_a_function_along_axes_of_no_elements(name: str) -> None:
     for shape in SHAPES:

@@ -38,7 +38,7 @@ HUGE = [2**40, 2**62, 2**63, 2**64, 2**100]
 SENSELESS = [-5, -(2**63), 1.5, float("nan"), float("inf"), "3", None]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("name", OF_A_SIZE)
 @pytest.mark.parametrize("size", [*HUGE, *SENSELESS], ids=str)
 def test_a_size_that_cannot_be_is_refused_and_not_allocated(name: str, size: Any) -> None:

@@ -70,7 +70,7 @@ def program(how, key):
     return lambda x, value: getattr(x.at[key], how)(value)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("how", EVERY)
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_the_numbers_are_numpys(key, how):
@@ -91,7 +91,7 @@ def test_every_key_that_reads_also_sets(case, how):
     np.testing.assert_allclose(got, assigned(how, x, key, value), rtol=1e-14)
 
 
-@pytest.mark.sweep(31)
+@pytest.mark.sweep(61)
 @pytest.mark.parametrize("how", EVERY)
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_derivatives_are_those_of_finite_differences(key, how):

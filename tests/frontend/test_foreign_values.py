@@ -147,7 +147,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("body", BODIES, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_what_leaves_a_body_is_refused(entry, body) -> None:

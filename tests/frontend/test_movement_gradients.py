@@ -61,7 +61,7 @@ def apart(array):
     return array + noise
 
 
-@pytest.mark.sweep(37)
+@pytest.mark.sweep(79)
 @pytest.mark.parametrize(("function", "args", "kwargs"), SMOOTH)
 def test_derivatives_are_those_of_finite_differences(function, args, kwargs):
     program = program_of(function, args, kwargs)

@@ -75,7 +75,7 @@ def smooth_call(function: Any, args: Any, kwargs: Any) -> tuple[Any, list[np.nda
     return (program, floats) if any(n in active for _, n in graph.outputs) else None
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(23)
 @pytest.mark.parametrize("function", CALLS, ids=lambda one: one.__name__)
 def test_derivatives_are_those_of_finite_differences(function: Any):
     check_calls(islice(smooth_calls(function), SOME), function)

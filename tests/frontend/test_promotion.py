@@ -86,14 +86,14 @@ def check(function, cases):
     assert not found, "\n".join(found[:5])
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(19)
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda ufunc: ufunc.__name__)
 def test_arrays_of_all_dtypes_meet_as_in_numpy(ufunc):
     pairs = itertools.product(DTYPES, repeat=ufunc.nin)
     check(ufunc, [[values(dtype, turn) for turn, dtype in enumerate(pair)] for pair in pairs])
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(17)
 @pytest.mark.parametrize("ufunc", BINARY, ids=lambda ufunc: ufunc.__name__)
 def test_python_numbers_never_widen_an_array(ufunc):
     cases = []

@@ -76,7 +76,7 @@ KERNEL = Kernel(everything, (collatz, len_of, first_above, clear), Numbers)
 
 
 @needs_native
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.integers(-100, 100), min_size=LIMIT, max_size=LIMIT),
     st.floats(-1e3, 1e3),

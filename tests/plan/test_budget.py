@@ -87,7 +87,7 @@ def test_training_steps_within_budgets(name: str) -> None:
     assert len(plans[0].works) > len(made.works)
 
 
-@random_programs(15)
+@random_programs(8)
 def test_random_programs_within_budgets_have_the_same_bits(program: Program, seed: int) -> None:
     arguments = dict(zip(program.parameters, program.arguments(seed, {}), strict=True))
     forward = cr.trace(program.function(traced), **arguments)

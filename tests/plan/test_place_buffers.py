@@ -64,7 +64,7 @@ def check(wanted, placement):
 
 
 @given(buffers())
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 def test_the_arena_is_proved_to_be_the_smallest(wanted):
     placement = cr.place_buffers(wanted, seconds=60)
     check(wanted, placement)

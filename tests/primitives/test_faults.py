@@ -58,7 +58,7 @@ def planted():
 PLANTED = list(planted())
 
 
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(23)
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in PLANTED))
 def test_planted_faults_are_found(name):
     for of, wrong, kind, argument in PLANTED:

@@ -102,7 +102,7 @@ def as_array(value):
     return value.numpy(force=True) if hasattr(value, "numpy") else np.asarray(value)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(11)
 @compared_with(referees.AUTOGRAD)
 def test_autograd_agrees(primitive):
     autograd = pytest.importorskip("autograd")

@@ -127,7 +127,7 @@ def check(referee: Referee, programs: int) -> None:
 
 
 def test_programs_that_decide_in_python_agree_with_numpy() -> None:
-    check(judged(range(25)), 25)
+    check(judged(range(15)), 15)
 
 
 @pytest.mark.exhaustive
@@ -155,20 +155,25 @@ def test_more_programs_that_catch_errors_agree_with_numpy() -> None:
     check_catching(judged(range(CATCHING + 60, CATCHING + 160)), 100)
 
 
+def is_found(seeds: range) -> bool:
+    """Whether one of the programs tells a planted fault: the first is enough."""
+    return any(judged(range(seed, seed + 1)).wrong for seed in seeds)
+
+
 def test_a_comparison_that_forgets_its_condition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked_size, "assumed_other", lambda *_: False)
-    assert judged(range(20)).wrong
+    assert is_found(range(20))
 
 
 def test_an_integer_that_forgets_its_guard_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from chainrule.frontend.trace import Trace
 
     monkeypatch.setattr(Trace, "guard", lambda self, node: self.scalars[node])
-    assert judged(range(20)).wrong
+    assert is_found(range(20))
 
 
 def test_a_caught_error_that_leaves_no_condition_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from chainrule.frontend.errors import caught
 
     monkeypatch.setattr(caught, "settle_caught", lambda _: None)
-    assert judged(range(CATCHING, CATCHING + 20)).wrong
+    assert is_found(range(CATCHING, CATCHING + 20))

@@ -22,7 +22,7 @@ def executor(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("count", [1, 3, 4, 12])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_steps_in_parts_are_those_on_the_whole_batch(name, count):

@@ -26,7 +26,7 @@ def test_two_threads_step_two_states_of_one_step():
 
     def train(step: TrainingStep, state: State, who: int) -> None:
         try:
-            for k in range(200):
+            for k in range(100):
                 step(state, batches[who][k % 20])
         except BaseException as error:
             failed.append(error)
@@ -39,7 +39,7 @@ def test_two_threads_step_two_states_of_one_step():
     assert not failed
     for k in range(2):
         train(steps[1], wanted[k], k)
-        agree(states[k], wanted[k], 1e-9)  # 200 steps
+        agree(states[k], wanted[k], 1e-9)  # 100 steps
 
 
 def test_what_is_read_while_another_thread_steps_is_after_a_whole_step():

@@ -50,6 +50,7 @@ def test_one_part_that_does_not_fit_says_so() -> None:
     assert f"what {nbytes:,} bytes leave for one of 4 parts" in "".join(error.value.__notes__)
 
 
+@pytest.mark.sweep(2)
 @WITHIN
 def test_trainers_have_budgets(executor: str) -> None:
     def trained(**options: object) -> cr.Trainer:

@@ -55,7 +55,7 @@ def check(call: Any, arguments: list[np.ndarray], orders: int, **options: Any) -
 CALLS = {one.text: [case for case in CASES if case.text == one.text] for one in CASES}
 
 
-@pytest.mark.sweep(17)
+@pytest.mark.sweep(41)
 @pytest.mark.parametrize("call", CALLS)
 def test_values_and_derivatives_of_every_composite(call: str) -> None:
     """In the first of its shapes, often a scalar; of order 2 in the last, which has most axes."""

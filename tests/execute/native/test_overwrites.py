@@ -42,7 +42,7 @@ UPDATES = {
 }
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @pytest.mark.usefixtures("fences")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", UPDATES)

@@ -100,6 +100,7 @@ def einsum(x: Labelled, y: Labelled, out: Labelled) -> np.ndarray:
     return np.einsum(x.array, list(x.labels), y.array, list(y.labels), list(out.labels))
 
 
+@pytest.mark.sweep(3)
 @DTYPES
 @EVERY_WIDTH
 @pytest.mark.parametrize("name", CASES)

@@ -57,9 +57,9 @@ def test_windows_of_one_axis(dtype: str) -> None:
     calls = [
         fold_call(batch, (length,), (window,), (stride,), (dilation,), dtype)
         for batch in ((), (2, 1, 2))
-        for length in (1, 2, 7, 37)
+        for length in (1, 7, 37)
         for window in (1, 2, 5)
-        for stride in (1, 2, 5)
+        for stride in (1, 2)
         for dilation in (1, 3)
         if dilation * (window - 1) < length
     ]
@@ -71,8 +71,7 @@ def test_windows_of_one_axis(dtype: str) -> None:
 def test_windows_of_two_axes(dtype: str) -> None:
     calls = [
         fold_call(batch, lengths, window, stride, dilation, dtype)
-        for batch in ((), (2, 3))
-        for lengths in ((7, 9), (6, 33))
+        for batch, lengths in (((), (7, 9)), ((2, 3), (6, 33)))
         for window in ((3, 3), (2, 5), (4, 1))
         for stride in ((1, 1), (2, 5), (3, 1))
         for dilation in ((1, 1), (3, 1))

@@ -62,7 +62,7 @@ def test_larger_splits_without_order_are_the_best_of_all(graph):
     check_anywhere(graph)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(idle_graphs())
 def test_merging_nodes_without_time_loses_no_split(graph):
     check(graph)

@@ -49,7 +49,7 @@ def test_bounds_are_below_the_least_cost(found):
         assert bound <= least
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(programs(most=6), st.sampled_from(RULES))
 def test_greedy_walks_are_valid_and_within_the_budget(found, rule):
     one = as_problem(found)

@@ -46,7 +46,7 @@ def less(one, sequence):
     return sequence
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(programs(most=5), st.data())
 def test_numpy_counts_as_loops_do(found, data):
     one = as_problem(found)

@@ -23,7 +23,7 @@ def after(one, moves, seed, run, is_new=1):
     return s
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(programs(most=6), st.integers(0, 300), st.integers(0, 1000))
 def test_moves_count_bytes_and_costs_as_the_referee_does(found, moves, seed):
     one = as_problem(found)
@@ -43,7 +43,7 @@ def test_moves_count_bytes_and_costs_as_the_referee_does(found, moves, seed):
 
 
 @needs_native
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(programs(most=6), st.integers(0, 1000))
 def test_machine_code_takes_the_decisions_of_python(found, seed):
     one = as_problem(found)
