@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import gc
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from chainrule import errors
 
 ROOT = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = ROOT / "chainrule"
@@ -78,6 +84,17 @@ class Import:
     inside: bool
 
 
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """The syntax trees of all modules, by file; collecting garbage would take the longest."""
+    gc.disable()
+    try:
+        return {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def layer_of(module: str) -> str:
     """`chainrule.graph.node` is of the layer graph; `chainrule` itself is `__init__`."""
     return module.split(".")[1] if "." in module else "__init__"
@@ -109,9 +126,9 @@ def targets(node: ast.stmt, package: list[str]) -> list[str]:
     return [name for name in found if name == "chainrule" or name.startswith("chainrule.")]
 
 
-def imports(source: str, file: str, package: list[str]) -> Iterator[Import]:
+def imports(tree: ast.Module, file: str, package: list[str]) -> Iterator[Import]:
     """Every import of chainrule's own modules that can run; TYPE_CHECKING blocks cannot."""
-    pending: list[tuple[ast.AST, bool]] = [(ast.parse(source), False)]
+    pending: list[tuple[ast.AST, bool]] = [(tree, False)]
     while pending:
         node, inside = pending.pop()
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -135,7 +152,7 @@ def imports_of(file: Path) -> list[Import]:
     module = module_of(file).split(".")
     package = module if file.name == "__init__.py" else module[:-1]
     name = file.relative_to(PACKAGE).as_posix()
-    return list(imports(file.read_text(encoding="utf-8"), name, package))
+    return list(imports(trees()[file], name, package))
 
 
 def points_up(one: Import) -> bool:
@@ -225,8 +242,8 @@ WORDS = re.compile(r"\b(allow_pickle|c?_?[pP]ickle|dill|joblib|shelve)\b")
 def test_nothing_is_pickled() -> None:
     for file in FILES:
         source = file.read_text(encoding="utf-8")
-        if WORDS.search(source):  # most have none of the words, and need not be parsed
-            assert not any(map(pickles, ast.walk(ast.parse(source)))), file
+        if WORDS.search(source):  # most have none of the words
+            assert not any(map(pickles, ast.walk(trees()[file]))), file
 
 
 @pytest.mark.parametrize(
@@ -240,18 +257,18 @@ def test_what_pickles_is_found(text: str) -> None:
     assert WORDS.search(text) and any(map(pickles, ast.walk(ast.parse(text))))
 
 
-def evaluates(source: str) -> bool:
+def evaluates(file: Path) -> bool:
     """Whether the code calls eval or exec."""
-    return bool(re.search(r"\b(eval|exec)\b", source)) and any(
+    return bool(re.search(r"\b(eval|exec)\b", file.read_text("utf-8"))) and any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in {"eval", "exec"}
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(trees()[file])
     )
 
 
 def test_text_is_evaluated_only_where_it_is_the_users_own_source() -> None:
-    found = {f.relative_to(PACKAGE).as_posix() for f in FILES if evaluates(f.read_text("utf-8"))}
+    found = {f.relative_to(PACKAGE).as_posix() for f in FILES if evaluates(f)}
     assert found == EVALUATES.keys()
 
 
@@ -271,7 +288,7 @@ def test_text_is_evaluated_only_where_it_is_the_users_own_source() -> None:
     ],
 )
 def test_an_import_that_points_up_is_found(planted: str) -> None:
-    found = list(imports(planted, "graph/node.py", ["chainrule", "graph"]))
+    found = list(imports(ast.parse(planted), "graph/node.py", ["chainrule", "graph"]))
     assert [one for one in found if points_up(one)] == found != []
 
 
@@ -286,4 +303,95 @@ def test_an_import_that_points_up_is_found(planted: str) -> None:
     ],
 )
 def test_an_import_that_points_down_is_none(harmless: str) -> None:
-    assert not any(map(points_up, imports(harmless, "graph/node.py", ["chainrule", "graph"])))
+    assert not any(
+        map(points_up, imports(ast.parse(harmless), "graph/node.py", ["chainrule", "graph"]))
+    )
+
+
+# Exceptions that no user meets: something below catches each.
+INSIDE = {
+    "DamagedEntryError",
+    "Interrupted",
+    "NotAffineError",
+    "NotComputedError",
+    "NotWritten",
+    "ObjectError",
+    "Stopped",
+}
+INSIDE |= {"Refused", "TooLong", "UndecidedError", "Unknown"}
+
+
+@cache
+def nodes(*kinds: type[ast.AST]) -> list[tuple[Path, Any]]:
+    """The nodes of these kinds in all modules, with their files."""
+    return [
+        (file, node)
+        for file, tree in trees().items()
+        for node in every_node(tree)
+        if isinstance(node, kinds)
+    ]
+
+
+@cache
+def every_node(tree: ast.AST) -> list[ast.AST]:
+    """All but what is in expressions, which are most of them."""
+    found = [tree]
+    for node in found:
+        found += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr)]
+    return found
+
+
+def every_kind() -> list[type[Exception]]:
+    kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind)]
+    return [kind for kind in kinds if issubclass(kind, Exception)]
+
+
+def is_exception(name: str, found: Set[str] = frozenset()) -> bool:
+    kind = getattr(builtins, name, None)
+    return name in found or (inspect.isclass(kind) and issubclass(kind, BaseException))
+
+
+def defined() -> set[str]:
+    """The exceptions that modules other than `errors` define."""
+    classes = [node for file, node in nodes(ast.ClassDef) if file.name != "errors.py"]
+    known, count = {kind.__name__ for kind in every_kind()}, -1
+    found: set[str] = set()
+    while len(found) > count:
+        count = len(found)
+        for node in classes:
+            bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+            if any(is_exception(base, known | found) for base in bases):
+                found.add(node.name)
+    return found
+
+
+def raised() -> Iterator[tuple[str, str]]:
+    """What is raised or warned of, where it is named there: (name, file:line)."""
+    for file, node in nodes(ast.Raise, ast.Expr):
+        one: Any = None
+        call = node.exc if isinstance(node, ast.Raise) else node.value
+        if isinstance(node, ast.Raise):
+            one = call.func if isinstance(call, ast.Call) else call
+        elif isinstance(call, ast.Call) and ast.unparse(call.func).startswith("warnings.warn"):
+            one = call.args[1] if len(call.args) > 1 else None
+        if isinstance(one, ast.Name) and one.id[0].isupper():
+            yield one.id, f"{file}:{node.lineno}"
+
+
+def caught() -> Iterator[str]:
+    """The names in all `except` clauses."""
+    for _, node in nodes(ast.ExceptHandler):
+        if node.type is not None:
+            yield from (one.id for one in ast.walk(node.type) if isinstance(one, ast.Name))
+
+
+def test_every_exception_that_a_user_can_meet_is_in_errors() -> None:
+    assert defined() == INSIDE
+    names = {kind.__name__ for kind in every_kind()} | INSIDE
+    found = list(raised())
+    assert len(found) > 300
+    assert [one for one in found if not is_exception(one[0], names)] == []
+
+
+def test_exceptions_that_are_not_in_errors_are_caught() -> None:
+    assert INSIDE - set(caught()) == set()
