@@ -70,7 +70,7 @@ def test_replicas_go_on_from_each_other(model: str, replicas: int) -> None:
         assert_near(trained(split, weights, batch), trained(whole, weights, batch), 1e-12)
 
 
-@pytest.mark.sweep(13)
+@pytest.mark.sweep(17)
 @pytest.mark.parametrize("options", [
     {"ways": 2, "split": {"W1": 0}}, {"ways": 5, "split": {"W1": 1}},
     {"replicas": 2, "shard_optimizer": True}, {"replicas": 2, "stages": 2, "recompute": True},

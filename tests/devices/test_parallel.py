@@ -79,7 +79,7 @@ def test_any_split_is_the_step_to_rounding(
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_computed_again_has_the_same_bits(model: str, schedule: str) -> None:
     step, weights, batch = case(model, "momentum", "reference")
-    for stages, replicas in ((1, 1), (4, 1), (2, 2)):
+    for stages, replicas in ((4, 1), (2, 2)):
         options = {"stages": stages, "replicas": replicas, "schedule": schedule}
         kept = cr.parallel(step, micro_batches=6, **options)
         again = cr.parallel(step, micro_batches=6, recompute=True, **options)
@@ -232,7 +232,8 @@ def test_numbers_of_numpy_are_numbers() -> None:
     four: Any = np.int64(4)
     split = cr.parallel(step, micro_batches=four, stages=four, schedule="interleaved", chunks=four)
     assert (split.stages, split.chunks, split.parts.count, type(split.chunks)) == (4, 4, 4, int)
-    found = cr.parallel(step, cr.Devices.cpu(four), batch=np.int64(ROWS), replicas=np.int64(2))
+    two: Any = np.int64(2)
+    found = cr.parallel(step, cr.Devices.cpu(two), batch=np.int64(ROWS), replicas=two)
     assert found.replicas == 2
 
 

@@ -89,7 +89,7 @@ def test_a_step_takes_as_long_as_its_pipeline_on_paper(
 @pytest.mark.parametrize("model", MODELS)
 def test_no_step_is_quicker_than_its_bound(model: str) -> None:
     step, *_ = case(model, "adamw", "reference")
-    for stages, replicas in ((1, 1), (2, 3), (3, 1), (4, 2)):
+    for stages, replicas in ((1, 1), (2, 3), (4, 2)):
         for schedule in ("1f1b", "zb-h2", "interleaved"):
             split = cr.parallel(
                 step, micro_batches=6, stages=stages, replicas=replicas, schedule=schedule

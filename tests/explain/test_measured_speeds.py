@@ -18,7 +18,9 @@ def flat(record):
             yield one
 
 
-def test_measured_speeds_are_positive_numbers_for_this_processor():
+def test_measured_speeds_are_positive_numbers_for_this_processor(monkeypatch):
+    for name in ("SECONDS", "TOGETHER"):  # they need not be right here
+        monkeypatch.setattr(f"chainrule.explain.cost.measured_speeds.{name}", 0.001)
     found = cr.measured_speeds()
     assert all(math.isfinite(one) and one > 0 for one in flat(astuple(found)))
     assert found.vector_nbytes in (32, 64)
@@ -54,7 +56,7 @@ def test_a_budget_of_the_reference_executor_has_a_price():
         J = np.mean(h * h)
         return J
 
-    Ws = [np.ones((64, 64), np.float32)] * 6
+    Ws = [np.ones((64, 64), np.float32)] * 4
     found = cr.training_step(objective, "Ws", cr.sgd(0.1), executor="reference", Ws=Ws)
     first, *others = found.tradeoff(n=256)
     assert first.nanoseconds > 0 and first.extra == 0
