@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule import float32
+from chainrule import float32, int64
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan import choose_stored, planner, storage
@@ -139,7 +139,7 @@ def side_by_side(patch: pytest.MonkeyPatch) -> None:
 
 
 def rows_always(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(planner._Planner, "_layouts", lambda *_: {})
+    patch.setattr(planner, "product_layouts", lambda *_: {})
 
 
 CASES: dict[str, tuple[Callable[[], Graph], Patch, str, str]] = {
@@ -281,3 +281,22 @@ def test_an_update_takes_the_bytes_of_its_parameter_in_the_call_of_the_product()
     assert schedule_of(graph) == apart
     taken = {graph.inputs[0].node: graph.outputs[0][1]}
     assert schedule_of(graph, taken) == "product: x, g, W -> W_next\n0 bytes"
+
+
+def test_an_update_is_one_with_the_scatter_that_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(E: Any, ids: Any, g: Any) -> Any:
+        y = np.sum(E[ids] * g)
+        return y
+
+    graph = cr.trace(f, E=float32[600, 8], ids=int64[30], g=float32[30, 8])
+    step = cr.training_step(graph, wrt="E", optimizer=cr.sgd(0.1)).graph
+    taken = {step["E"]: step["E_next"]}
+    one = "scatter_add, cast multiply subtract: g, ids, learning_rate, E -> E_next\n3648 bytes"
+    assert schedule_of(step, taken).endswith(one)
+    monkeypatch.setattr(planner, "with_touched_rows", lambda made, *_: made)
+    apart = """
+scatter_add: g, ids -> dy/dE @ 0
+cast multiply subtract: dy/dE, learning_rate, E -> E_next
+free dy/dE
+19200 bytes"""
+    assert schedule_of(step, taken).endswith(apart)

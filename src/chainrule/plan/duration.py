@@ -14,6 +14,7 @@ from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.tiles import Tiles, further_columns
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.routine_work import CALL_NANOSECONDS, RoutineWork
+from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.weights import weight
 from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
@@ -21,6 +22,9 @@ from chainrule.primitives.routines import WIDE
 
 # How much longer LAPACK takes than products with as many operations in float64.
 LAPACK = 1.5
+# Of a row that a batch touches: to find its sum, and to call the code of both nests.
+TOUCH = 10.0
+ROW_ARRAYS = 4  # the update and the row of the table; the sum, twice
 # Of what is done at the same time, computing and moving, how much of the shorter is on top.
 OVERLAP = 0.3
 
@@ -38,6 +42,9 @@ def _nanoseconds(work: Work, speeds: Speeds) -> float:
         case ProductWork():
             root = work.products.root
             return speeds.instruction + sum(_call(one, root, speeds) for one in work.calls)
+        case RowsWork():
+            moved = ROW_ARRAYS * work.count * work.row_nbytes
+            return speeds.instruction + work.count * TOUCH + speeds.moving(moved)
         case RoutineWork():
             return speeds.instruction + _routine(work, speeds)
         case ForeignWork(works=()):

@@ -14,9 +14,10 @@ from chainrule.graph.node import Node
 from chainrule.plan.checks import checks_of
 from chainrule.plan.loops.fragment import fragment, has_fragments, is_readable, needed_for
 from chainrule.plan.loops.loop_work import Instance, Store
+from chainrule.plan.loops.nest import computed_by, nest_label
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.tasks import SMALL
-from chainrule.plan.work import NestWork, Work, computed_by, nest_label
+from chainrule.plan.work import NestWork, Work
 
 Homes = list[tuple[int, Work]]  # works with the number of that which each is (a fragment) of
 

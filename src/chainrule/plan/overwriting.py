@@ -10,6 +10,7 @@ from chainrule.plan.loops.fuse import is_one_hot, is_row_lookup
 from chainrule.plan.loops.loop_work import Instance, Kind, Store
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.roles import size_of
+from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
 from chainrule.primitives.movement import broadcast_to, reshape
 from chainrule.primitives.primitive import MOVING, Gather, Library
@@ -82,6 +83,8 @@ def _may_take(work: Work, result: Node, given: Node) -> bool:
     match work:
         case ForeignWork():
             return True  # it is evaluated elsewhere, and then copied
+        case RowsWork():
+            return given is work.table and work.scattered is not given
         case ProductWork():
             read = [one.node for call in work.calls for one in (call.x, call.y)]
             read += _read_for(work.products.scalars, work)

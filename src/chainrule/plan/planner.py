@@ -20,21 +20,20 @@ from chainrule.plan.choose_stored import stored_values
 from chainrule.plan.foreign import Needs, numbers_of, workspace_of_iterations
 from chainrule.plan.loops.fuse import Nest
 from chainrule.plan.loops.loop_work import Builder, NotAffineError
-from chainrule.plan.loops.windows import strides_by_place
 from chainrule.plan.order import Alone, Ordering, Unit
 from chainrule.plan.overwriting import harmful
 from chainrule.plan.products.fold import Products, folded_products
+from chainrule.plan.products.layouts import product_layouts
 from chainrule.plan.rematerialise import Again, mattering, order_with, rematerialisable
 from chainrule.plan.reorder import orders
 from chainrule.plan.roles import TRANSPARENT, Role, roles_of
 from chainrule.plan.routine_work import factors_of, with_factors
 from chainrule.plan.speeds import Speeds, speeds_of
 from chainrule.plan.storage import Outside, Storage
+from chainrule.plan.touched_rows import with_touched_rows
 from chainrule.plan.work import ForeignWork, Work, Worker
 from chainrule.primitives.affine import row_major
-from chainrule.primitives.movement import reshape, transpose
 from chainrule.primitives.primitive import Places
-from chainrule.primitives.windows import fold_windows
 from chainrule.schedule.records import Buffer, Compute, Schedule
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ class _Planner:
         changes everything."""
         graph, roles = self.graph, self.roles
         products = folded_products(graph, roles, self.results, self.overwrites)
-        layouts = self._layouts(products)
+        layouts = product_layouts(graph, products, roles, {*self.results, *self.stored})
         ordering = Ordering(
             graph, roles, products, self.stored, self.overwrites, layouts, self.factors
         )
@@ -251,6 +250,8 @@ class _Planner:
             self.overwrites = {a: b for a, b in self.overwrites.items() if a not in copied}
             self.whole |= harmed
             return None
+        made = with_touched_rows(made, worker, values, taken)
+        works = [work for _, work in made]
         best = self._least(works, overwrites)
         assert best is not None
         if not self.plain:
@@ -346,30 +347,6 @@ class _Planner:
                     return None
             available.update(work.writes)
         return [works[number] for number in order_with(found, len(works))]
-
-    def _layouts(self, products: Mapping[Node, Products]) -> dict[Node, tuple[int, ...]]:
-        """The strides of products that lie in the order of the one node that reads them: a
-        transpose, so that its reshape needs no copy, or the sum of windows, place by place."""
-        found: dict[Node, tuple[int, ...]] = {}
-        users: dict[Node, list[Node]] = {}
-        for node in self.graph.nodes:
-            for parent in dict.fromkeys(node.inputs):
-                users.setdefault(parent, []).append(node)
-        for root in products:
-            readers = users.get(root, [])
-            if root in self.results or len(readers) != 1:
-                continue
-            reader = readers[0]
-            if reader.primitive is fold_windows and self.roles[reader] is Role.ASSEMBLED:
-                found[root] = strides_by_place(reader)
-                continue
-            again = users.get(reader, [])
-            if reader.primitive is not transpose or reader in self.stored:
-                continue
-            if any(one.primitive is reshape for one in again):
-                moved = dict(zip(reader.param("permutation"), row_major(reader.shape), strict=True))
-                found[root] = tuple(moved[axis] for axis in range(root.ndim))
-        return found
 
     def _work(
         self, unit: Unit, worker: Worker, available: set[Node], values: set[Node]

@@ -19,6 +19,7 @@ from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.products.formula import formula
 from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
 from chainrule.plan.routine_work import RoutineWork
+from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import WORTH_SHARING, Sharing
 from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
 from chainrule.schedule.in_html import Instruction, table
@@ -190,6 +191,9 @@ class _Text:
                             what = f"copy of {self.word(node)}: {_loops(matrix.pack)}"
                             yield what, shared(matrix.pack.sharing, threads)
                     yield _product(call), shared(call.sharing, threads)
+            case RowsWork():
+                each = prod(work.table.shape[1:])
+                yield f"rows {work.count} of {work.height} x {each}", "1 thread: rows may be alike"
             case RoutineWork():
                 yield _routine(work), shared(work.sharing, threads)
             case ForeignWork(node=node) if repeats_compiled_code(node):
@@ -209,6 +213,13 @@ class _Text:
             case ProductWork():
                 computed = formula(work.products, self.word, self.named)
                 notes = [f"{computed}, in place" if in_place else computed]
+            case RowsWork():
+                names = ", ".join(dict.fromkeys(one.primitive.name for one in work.inner))
+                touched = self.word(work.indices)
+                notes = [
+                    f"{names}, {work.writes[0].primitive.name}: of the rows in {touched} alone"
+                ]
+                notes.append(f"in place: {', '.join(in_place)}")
             case RoutineWork() | ForeignWork():
                 place = work.node.origin.short()
                 notes = [work.node.expression + (f", at {place}" if place else "")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
@@ -17,7 +17,7 @@ from chainrule.plan.loops.access import address, natural
 from chainrule.plan.loops.addresses import axis_by_axis, place_in_memory
 from chainrule.plan.loops.fuse import Nest
 from chainrule.plan.loops.loop_work import Builder, Instance, Kind, LoopNest, NotAffineError, Store
-from chainrule.plan.loops.nest import NestLayout
+from chainrule.plan.loops.nest import NestLayout, computed_by, nest_label
 from chainrule.plan.loops.successive import recurrence_nests
 from chainrule.plan.loops.windows import windows_cover, windows_nest
 from chainrule.plan.order import Alone
@@ -27,6 +27,7 @@ from chainrule.plan.products.tiles import Tiles, is_for_blas, tiles_for
 from chainrule.plan.products.windowed import windowed_gemm, windowed_tiles
 from chainrule.plan.roles import Role, needed, sources_of
 from chainrule.plan.routine_work import RoutineWork, routine_work
+from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
 from chainrule.primitives.affine import at_steps, row_major
 from chainrule.primitives.cumulative import recurrence
@@ -145,7 +146,7 @@ class ForeignWork:
         return checks_of(self.writes)
 
 
-Work = NestWork | ProductWork | RoutineWork | ForeignWork
+Work = NestWork | ProductWork | RoutineWork | RowsWork | ForeignWork
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +186,18 @@ class Worker:
             return layout
         fewer = decided.at_most(rows) if rows > 1 else decided.prevented(_rows(rows))
         return NestLayout(nest, self.vector_nbytes, fewer)
+
+    def rows_of_scatter(self, node: Node, available: set[Node]) -> NestLayout:
+        """The updates of a scatter; any rows of them can be added alone."""
+        return self._by_row(self._scatter(node, available)[1])
+
+    def rows_of_nest(self, nest: Nest, result: Node, available: set[Node]) -> NestLayout:
+        """The nest that stores one result, of which any rows can be computed alone."""
+        return self._by_row(Builder(nest, self.roles, self.strides, available).built([result]))
+
+    def _by_row(self, nest: LoopNest) -> NestLayout:
+        alone = sharing(nest_nanoseconds(nest), 1)
+        return NestLayout(nest, self.vector_nbytes, alone, by_row=True)
 
     def alone(self, unit: Alone, available: set[Node]) -> list[Work]:
         """A node that no loop nest takes in with others."""
@@ -367,18 +380,6 @@ class Worker:
 
 def _rows(count: int) -> str:
     return "it has 1 row" if count else "it has no rows"
-
-
-def nest_label(nodes: Iterable[Node]) -> str:
-    """The operations of the nodes, each once."""
-    return " ".join(dict.fromkeys(node.primitive.name for node in nodes))
-
-
-def computed_by(nests: list[LoopNest]) -> list[Node]:
-    """The nodes that the nests compute, each once."""
-    read = (Kind.LOAD, Kind.NUMBER, Kind.INDEX)
-    found = (one for nest in nests for one in nest.instances if one.kind not in read)
-    return list(dict.fromkeys(one.node for one in found))
 
 
 def _scalar_nodes(

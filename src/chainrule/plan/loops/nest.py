@@ -6,6 +6,7 @@ reduction over rows; the shares are combined when all parts have run.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
@@ -32,7 +33,8 @@ class NestLayout:
     """How a nest is cut into parts and vectors, and what its workspace holds.
 
     `vector_nbytes` is the width of the processor's vectors, `sharing` how many threads share it.
-    `nest` becomes the merged one; a part of that of `whole` has its axes and vectors already.
+    `nest` becomes the merged one; a part of that of `whole` has its axes and vectors already, and
+    `by_row` all axes stay, so that any of the rows can be run alone.
     `saved` and `shares` are offsets in a thread's share.  The last
     sweep over columns goes over `rows_together` rows at once, a block of columns of each in turn:
     what they add to, and what they all read, then stays in the first-level cache.
@@ -42,11 +44,14 @@ class NestLayout:
     vector_nbytes: int
     sharing: Sharing
     whole: NestLayout | None = None
+    by_row: bool = False
     saved: dict[Instance, int] = field(default_factory=dict)
     shares: dict[Store, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.whole is None:
+        if self.by_row:
+            self.strip = None
+        elif self.whole is None:
             self.nest, self.strip = merged(self.nest)
         else:
             self.strip = self.whole.strip
@@ -154,3 +159,15 @@ def is_total(store: Store) -> bool:
 def total_dtype(store: Store) -> np.dtype:
     """The dtype in which a reduction over rows is kept: sums of floats to one number in float64."""
     return FLOAT64 if is_total(store) and store.node.dtype.kind == "f" else store.node.dtype
+
+
+def nest_label(nodes: Iterable[Node]) -> str:
+    """The operations of the nodes, each once."""
+    return " ".join(dict.fromkeys(node.primitive.name for node in nodes))
+
+
+def computed_by(nests: list[LoopNest]) -> list[Node]:
+    """The nodes that the nests compute, each once."""
+    read = (Kind.LOAD, Kind.NUMBER, Kind.INDEX)
+    found = (one for nest in nests for one in nest.instances if one.kind not in read)
+    return list(dict.fromkeys(one.node for one in found))

@@ -12,11 +12,13 @@ import numpy as np
 from chainrule.execute.native.plan_to_ir.barriers import Barriers
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant, typed
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
+from chainrule.execute.native.plan_to_ir.rows_code import emit_rows
 from chainrule.execute.native.products.product_code import SMALLEST, routine_name
 from chainrule.execute.native.products.scale_factors import Coefficients
 from chainrule.graph.node import Node
 from chainrule.plan.loops.nest import FAILED_NBYTES, NestLayout
 from chainrule.plan.routine_work import RoutineWork
+from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.work import Call, Matrix, NestWork, ProductWork, Work
 from chainrule.primitives.routines import Together
 from chainrule.schedule.records import SCRATCH, Buffer, Compute, aligned
@@ -80,6 +82,9 @@ class SegmentWriter:
                     self._nest(layout, compute.workspace)
             case ProductWork():
                 self._products(work, compute.workspace)
+            case RowsWork():
+                assert compute.workspace is not None
+                emit_rows(self, work, compute.workspace)
             case RoutineWork():
                 self._routine_calls(work, compute.workspace)
         self.may_have_failed = self.may_have_failed or bool(work.checks) or work.fails
@@ -138,7 +143,7 @@ class SegmentWriter:
 
     # instructions
 
-    def _run(self, name: str, arguments: list[Operand]) -> None:
+    def run(self, name: str, arguments: list[Operand]) -> None:
         """Call a function of this module."""
         self.code.do(f"call void @{name}({typed(arguments)})")
 
@@ -164,14 +169,14 @@ class SegmentWriter:
                 begin = _share(code, rows, part, parts)
                 following = code.binary("add", part, i64(1))
                 end = _share(code, rows, following, parts)
-            self._run(name, [*arrays, work, flags, begin, end, part])
+            self.run(name, [*arrays, work, flags, begin, end, part])
 
         self._parts(parts, run)
         if parts > 1 and layout.folds:
             self.barriers.serial()
             results = [self.value(store.node) for store in layout.folds]
             work = self.pointer(workspace) if workspace else NULL
-            self._run(f"{name}_finish", [*results, work])
+            self.run(f"{name}_finish", [*results, work])
 
     def _products(self, work: ProductWork, workspace: Buffer | None) -> None:
         for number, call in enumerate(work.calls):
@@ -209,7 +214,7 @@ class SegmentWriter:
         if call.tiles is not None:
             helper = self._panels(call, call.tiles.packed_nbytes(root.dtype.itemsize), workspace)
         arrays += [self.value(root), alpha, beta, helper, part, i64(call.parts)]
-        self._run(self.writer.product(call, root.dtype), arrays)
+        self.run(self.writer.product(call, root.dtype), arrays)
 
     def _routine_calls(self, work: RoutineWork, workspace: Buffer | None) -> None:
         """A routine of LAPACK for each matrix of a stack."""
@@ -227,7 +232,7 @@ class SegmentWriter:
                 flag = code.address(flag, code.binary("mul", part, i64(FAILED_NBYTES)), "i8")
             routines = [self.slot(one) for one in work.routine.routines]
             arrays += [self.value(work.node), rooms, flag, *routines]
-            self._run(name, [*arrays, first, after, step])
+            self.run(name, [*arrays, first, after, step])
 
         def run_part(part: Operand) -> None:
             first, after = i64(0), i64(count)
