@@ -1,6 +1,16 @@
 """Every case, at the sizes of the table and at sizes that a test can afford."""
 
-from . import attention, convolutions, cross_entropy, deep_mlp, gelu, mlp, rowwise, transformer
+from . import (
+    attention,
+    convolutions,
+    cross_entropy,
+    deep_mlp,
+    gelu,
+    mlp,
+    programs,
+    rowwise,
+    transformer,
+)
 from .case import Case
 
 CASES: tuple[Case, ...] = (
@@ -25,6 +35,11 @@ CASES: tuple[Case, ...] = (
     attention.case("attention-1024", 1024),
     attention.case("attention-4096", 4096),
     mlp.hessian_case("hessian-vector", 784, 256, 10, 256),
+    programs.logistic_case("logistic", 20, 64),
+    programs.lstm_case("lstm", 100, 32, 32, 64),
+    programs.embedding_case("embedding", 50_000, 64, 2_000),
+    programs.mixture_case("mixture", 10_000, 8, 16),
+    programs.kalman_case("kalman", 200, 4, 2),
 )
 
 TINY: tuple[Case, ...] = (
@@ -41,4 +56,9 @@ TINY: tuple[Case, ...] = (
     cross_entropy.case("tiny-cross-entropy", 4, 3),
     attention.case("tiny-attention", 5, 2, 3),
     mlp.hessian_case("tiny-hessian-vector", 5, 7, 3, 4),
+    programs.logistic_case("tiny-logistic", 5, 4),
+    programs.lstm_case("tiny-lstm", 3, 4, 5, 2),
+    programs.embedding_case("tiny-embedding", 40, 3, 5),
+    programs.mixture_case("tiny-mixture", 6, 3, 2),
+    programs.kalman_case("tiny-kalman", 4, 3, 2),
 )
