@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from waiting import calm
 
 
@@ -44,16 +45,16 @@ def test_a_slider_shows_what_the_loop_computes_at_each_t(shared) -> None:
     slider = page.locator("#inspector .iterations input")
     numbers = page.locator("#inspector table.at-iteration tbody")
     told = page.locator("#inspector .iterations output")
-    assert told.inner_text() == "t = 1 (slice 0)"
+    assert told.inner_text() == "t = 1 of 40"
     first = numbers.inner_text()
     slider.focus()
     for _ in range(6):
         page.keyboard.press("ArrowRight")
-    assert told.inner_text() == "t = 7 (slice 6)"
+    assert told.inner_text() == "t = 7 of 40"
     assert numbers.inner_text() != first
     text_of(page, "value x")
     text_of(page, "value o")
-    assert told.inner_text() == "t = 7 (slice 6)", "the page forgot which t was looked at"
+    assert told.inner_text() == "t = 7 of 40", "the page forgot which t was looked at"
 
 
 def test_the_circle_of_the_loop_says_the_same(shared) -> None:
@@ -74,17 +75,41 @@ def test_a_loop_that_goes_back_begins_with_the_last_slice_and_no_number_is_broke
     assert "scan of cell)" in text_of(page, f"value {link.get_attribute('title').split(':')[0]}")
     text_of(page, "gradient dJ/dW")
     told = page.locator("#inspector .iterations output")
-    assert told.inner_text() == "t = 40 (slice 39), iteration 1 of 40"
+    assert told.inner_text() == "t = 40, iteration 1 of 40"
     page.locator("#inspector .iterations input").focus()
     page.keyboard.press("ArrowRight")
-    assert told.inner_text() == "t = 39 (slice 38), iteration 2 of 40"
+    assert told.inner_text() == "t = 39, iteration 2 of 40"
     heights, wide = page.evaluate(
         """() => {
           const cells = [...document.querySelectorAll("#inspector .at-iteration tbody td")];
           const side = document.querySelector("#inspector");
+          const boxes = [...side.querySelectorAll(".scrolled")];
           return [cells.map((one) => one.getBoundingClientRect().height),
-                  side.scrollWidth > side.clientWidth];
+                  [side, ...boxes].some((one) => one.scrollWidth > one.clientWidth)];
         }"""
     )
     assert heights and max(heights) < 32, "a number takes several lines"
     assert not wide
+
+
+def test_a_click_on_a_name_shows_its_elements_at_t(opened) -> None:
+    page = opened("recurrent")
+    page.get_by_role("button", name="40 iterations of cell", exact=True).click()
+    calm(page)
+    slider = page.locator("#inspector .iterations input")
+    assert slider.evaluate("one => one.getBoundingClientRect().bottom") <= 900, "out of sight"
+    names = page.locator("#inspector .at-iteration tbody button")
+    assert names.all_text_contents() == ["h before", "x", "z", "h after"]
+    names.nth(1).click()
+    random = np.random.default_rng(0)
+    x = random.normal(size=(40, 2)).astype(np.float32) / 2
+    for t in (0, 1, 2):
+        cells = page.locator("#inspector .indexed tbody td").all_text_contents()
+        shown = [float(one.replace("−", "-")) for one in cells]
+        np.testing.assert_allclose(shown, x[t], rtol=6e-3)
+        heads = page.locator("#inspector .indexed thead th").all_text_contents()
+        assert heads == ["0", "1"]
+        slider.focus()
+        page.keyboard.press("ArrowRight")
+    names.nth(1).click()
+    assert page.locator("#inspector .indexed").count() == 0

@@ -216,3 +216,23 @@ def test_an_equation_says_at_which_step_it_is_made_and_has_no_number_of_its_own(
     assert re.fullmatch(
         r"(?i)equation\s*· made at\s*step \d+\s*of 12", heading.inner_text().strip()
     )
+
+
+def test_a_step_says_all_that_it_makes_and_from_what(opened) -> None:
+    page = opened("recurrent")
+    slider = page.locator("#step-slider")
+    slider.focus()
+    page.keyboard.press("End")
+    while "(backward of" not in page.locator("#step-text").inner_text():
+        page.keyboard.press("ArrowLeft")
+        calm(page)
+    number = slider.input_value()
+    section = page.locator("#inspector section", has_text=f"Step {number} of ").first
+    rows = section.locator(".operand").all_inner_texts()
+    gives = [one.replace("∂", "d") for one in rows if one.startswith("gives")]
+    assert [name for name in ("dJ/dW", "dJ/dU", "dJ/dv") if any(name in one for one in gives)]
+    told = page.locator("#step-text").inner_text().replace("∂", "d")
+    for name in re.findall(r"dJ/d\w+", told):
+        assert any(name in one for one in gives), (told, rows)
+    assert any("…" in one for one in rows if not one.startswith("gives")), "no numbers of operands"
+    assert section.locator(".equation").count() == len(gives) - 1 > 0

@@ -142,10 +142,12 @@ def test_curves_are_drawn_where_there_is_a_history(opened) -> None:
     assert without.locator("#tab-training").count() == 0
 
 
-def test_instructions_of_the_plan_are_told_from_steps(shared) -> None:
+def test_all_that_a_page_counts_is_steps(shared) -> None:
     text = click(shared("mlp"), "value h").inner_text()
-    assert re.search(r"kept from instruction \d+ to \d+", text), text
-    assert "All 12 steps are 48 instructions of the reference executor." in text
+    told = re.search(r"Made at step (\d+) of 12, .* during step (\d+), then freed", text)
+    assert told, text
+    assert f"kept from step {told[1]} to {told[2]}:" in text
+    assert "instruction" not in text
 
 
 def test_the_overview_lists_the_gradients_that_it_has_no_room_for(shared) -> None:

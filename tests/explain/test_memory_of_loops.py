@@ -12,6 +12,7 @@ import chainrule as cr
 from chainrule import float64
 from chainrule.explain.memory.blocks import block_of
 from chainrule.explain.memory.kinds import Kind
+from chainrule.explain.report.data import report_data
 from chainrule.graph.bytes_text import in_bytes
 
 
@@ -76,37 +77,38 @@ def bounded(W: float64["d"]):
 
 
 # The program, and for some of its values what needs them last.
-BACK = "the backward pass of the loop over {}, a part of {}, needs it"
-FORTH = "the loop over {}, a part of {}, needs it"
+BACK = "the backward pass of the loop over {} needs it"
+FORTH = "the loop over {} needs it"
 PROGRAMS: list[tuple[Any, dict[str, str]]] = [
     (
         recurrent,
         {
-            "hs": BACK.format("cell", "dJ/dW"),  # each step reads the state it began with
-            "x": FORTH.format("cell", "hs"),  # what became of it is kept
-            "h0": BACK.format("cell", "dJ/dW"),  # copied in front of hs
-            "dJ/dhs": BACK.format("cell", "dJ/dW"),
+            "hs": BACK.format("cell"),  # each step reads the state it began with
+            "x": FORTH.format("cell"),  # what became of it is kept
+            "h0": BACK.format("cell"),  # copied in front of hs
+            "dJ/dhs": BACK.format("cell"),
         },
     ),
     (
         decaying,
         {
-            "x": FORTH.format("cell", "s"),
-            "W": BACK.format("cell", "dJ/dW"),
-            "s": BACK.format("cell", "dJ/dW"),  # it lies with the states of all steps
+            "x": FORTH.format("cell"),
+            "W": BACK.format("cell"),
+            "s": "its memory is kept longer: "
+            + BACK.format("cell").replace("needs it", "reads other"),
         },
     ),
-    (counted, {"x": FORTH.format("turn", "J"), "W": BACK.format("turn", "dJ/dW")}),
-    (choosing, {"x": FORTH.format("cell", "J"), "W": BACK.format("cell", "dJ/dW")}),
+    (counted, {"x": FORTH.format("turn"), "W": BACK.format("turn")}),
+    (choosing, {"x": FORTH.format("cell"), "W": BACK.format("cell")}),
     (
         stacked,
         {
-            "hs": BACK.format("low", "dJ/dW"),
-            "ss": BACK.format("high", "dJ/dhs"),
-            "x": FORTH.format("low", "hs"),
+            "hs": BACK.format("low"),
+            "ss": BACK.format("high"),
+            "x": FORTH.format("low"),
         },
     ),
-    (bounded, {"W": BACK.format("newton", "dJ/dW"), "r": "J = sum(r)"}),
+    (bounded, {"W": BACK.format("newton"), "r": "J = sum(r)"}),
 ]
 
 
@@ -126,6 +128,40 @@ def test_the_reason_names_the_users_loop_and_the_pass(
     assert "scan(" not in text and "unwind(" not in text and "while_(" not in text
     for name in graph.names:
         assert not report.why(name).rstrip().endswith(":")  # a reason is given
+
+
+def test_each_view_of_one_buffer_has_its_own_reason() -> None:
+    """The states and the last of them lie in one buffer, and so do the gradients of parameters."""
+
+    def J(xs: float64["8 6 5"], W: float64["5 7"], U: float64["7 7"], b: float64["7"], V: Any):
+        def cell(s, x):
+            s = np.tanh(x @ W + s @ U + b)
+            return s, s
+
+        last, states = cr.scan(cell, np.zeros((6, 7)), xs)  # noqa: RUF059
+        loss = np.mean((last @ V) ** 2)
+        return loss
+
+    params = {"W": np.ones((5, 7)), "U": np.ones((7, 7)), "b": np.ones(7), "V": np.ones((7, 3))}
+    step = cr.training_step(J, tuple(params), cr.sgd(0.1), xs=np.ones((8, 6, 5)), **params)
+    values, ids = step.memory().values, set(params)
+    shared = {values[f"dloss/d{name}"].view_of for name in ids - {"V"}}
+    assert shared == {"the backward pass of the loop over cell"}
+    back = "the backward pass of the loop over cell needs it"
+    reads_last = "dloss/dV = lastᵀ · "
+    assert back in values["states"].kept_because.split(", and its memory is kept longer")[0]
+    assert reads_last in values["last"].kept_because and back not in values["last"].kept_because
+    for name in ids - {"V"}:
+        own, *_ = values[f"dloss/d{name}"].kept_because.split(", and its memory")
+        assert f"{name}_next" in own
+    assert sum("kept longer" in values[f"dloss/d{name}"].kept_because for name in ids - {"V"}) == 2
+    data = report_data(step, {"xs": np.ones((8, 6, 5)), **params})
+    page = {one["name"]: one for one in data["values"]}
+    for name in ("last", "states", "dloss/dW", "dloss/db"):
+        assert page[name]["kept_because"] == values[name].kept_because
+    life = page["states"]["life"]
+    assert not life["to_end"] and life["longer"] == list(page).index("last")
+    assert page["last"]["life"]["to_end"]
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])

@@ -138,6 +138,15 @@ class RunMemory:
         one = self.computes[number - 1]
         return {*one.nodes, *one.inner}
 
+    @cached_property
+    def computed_in(self) -> Mapping[Node, tuple[int, ...]]:
+        """The instructions that compute each value, written or on the way."""
+        found: dict[Node, tuple[int, ...]] = {}
+        for number, one in enumerate(self.computes, 1):
+            for node in dict.fromkeys((*one.nodes, *one.inner)):
+                found[node] = (*found.get(node, ()), number)
+        return found
+
     def written_at(self, number: int) -> tuple[Node, ...]:
         """The values that an instruction writes."""
         return self.computes[number - 1].nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chainrule.explain.memory.run_memory import RunMemory
+from chainrule.explain.memory.run_memory import WORKSPACE, RunMemory
 from chainrule.explain.reading.statements import Reading
 from chainrule.explain.report.memory_view import part_of
 from chainrule.explain.report.plain import size
@@ -54,12 +54,15 @@ def facts_of(subject: Subject, reading: Reading) -> Iterator[tuple[str, str]]:
 
 
 def _largest(run: RunMemory, reading: Reading) -> Iterator[tuple[str, str]]:
-    """The value that takes most bytes at the peak; of several, one that has a name."""
+    """What takes most bytes at the peak: a value, of several one that has a name, or workspace."""
     alive = [one for one in run.usage.alive_at(run.peak_instruction) if not one.in_place]
     most = max((one.nbytes for one in alive), default=0)
     several = [one.node for one in alive if one.nbytes == most]
     names = run.graph.name_of
-    if most:
+    workspace = run.parts[WORKSPACE]
+    if workspace > most:
+        yield "Largest at the peak", f"{WORKSPACE}, {in_bytes(workspace)}"
+    elif most:
         name = next((names[one] for one in several if one in names), part_of(reading, several[0]))
         yield "Largest at the peak", f"{name}, {in_bytes(most)}"
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from chainrule.explain.memory.run_memory import RunMemory
-from chainrule.explain.memory.why import seen_in
+from chainrule.explain.memory.why import Timing, last_read, outliving, seen_in
 from chainrule.explain.report.circles import Circle, circles_of
 from chainrule.explain.report.loops import first_results
 from chainrule.explain.report.plain import text
@@ -33,6 +33,7 @@ class Steps:
     adding: Mapping[tuple[str, str], int]
     making: Mapping[Node, int]
     lives: Mapping[int, Mapping[str, int | None]]
+    timing: Timing
 
 
 def steps_of(
@@ -82,7 +83,19 @@ def steps_of(
         if one.is_mirrored
         for name in one.gives
     }
-    return Steps(data, adding, making, lives)
+    return Steps(data, adding, making, lives, _timing(graph, run, instructions, making))
+
+
+def _timing(
+    graph: Graph, run: RunMemory | None, instructions: Sequence[int], making: Mapping[Node, int]
+) -> Timing:
+    """Steps by the instructions of a run: that which makes a value, else the last that begins."""
+    pairs = () if run is None else zip(run.graph.nodes, graph.nodes, strict=True)
+    made = {bound: making[node] + 1 for bound, node in pairs if node in making}
+    return Timing(
+        "step",
+        lambda number, makes: made.get(makes) or step_at(instructions, number) + 1,
+    )
 
 
 def _times(circles: Sequence[Circle], graph: Graph, run: RunMemory | None) -> dict[str, int]:
@@ -190,8 +203,9 @@ def _frees(
 def _lives(
     graph: Graph, run: RunMemory, ids: Mapping[str, int], making: Mapping[Node, int]
 ) -> dict[int, Mapping[str, int | None]]:
-    """The `first` and the `last` instruction of each value, and the place of the step that is its
-    last `reader`, where that is known."""
+    """The `first` and the `last` instruction of each value, the place of the step that is its last
+    `reader`, where known, whether the value needs its memory `to_end`, and otherwise the
+    view that keeps it `longer`, where that has a name."""
     pairs = list(zip(run.graph.nodes, graph.nodes, strict=True))
     computed: dict[int, list[tuple[Node, Node]]] = {}
     for bound, node in pairs:
@@ -205,8 +219,17 @@ def _lives(
         if life is None:
             continue
         end = max(life.last, life.last_read)  # bytes that are taken over in place are read then
-        drawn = [(bound, own) for bound, own in computed.get(end, ()) if own in making]
+        other = outliving(run, node, life)
+        own = end if other is None else last_read(run, node, life)
+        drawn = [(bound, step) for bound, step in computed.get(own, ()) if step in making]
         direct = [pair for pair in drawn if {node, whole}.intersection(pair[0].inputs)]
-        reader = max((making[own] for _, own in direct or drawn), default=None)
-        found[value] = {"first": life.first, "last": end, "reader": reader}
+        reader = max((making[step] for _, step in direct or drawn), default=None)
+        longer = None if other is None else ids.get(run.graph.name_of.get(other[1], ""))
+        found[value] = {
+            "first": life.first,
+            "last": end,
+            "reader": reader,
+            "to_end": other is None,
+            "longer": longer,
+        }
     return found

@@ -121,7 +121,7 @@ class Values:
                     "read_by": read_by[self.ids[name]],
                     "loop": loops.get(node),
                     "iterations": self.iterations.data(holders.get(self.ids[name])),
-                    **self.needs.data(name, node),
+                    **self.needs.data(name, node, steps.timing),
                     **self.why_zero.data(name, node, gradient is not None),
                     "source": self.sources.place(node.origin),
                     "scope": text(_scope(node)),

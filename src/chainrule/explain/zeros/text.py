@@ -33,19 +33,23 @@ def of_value(one: ZeroElements) -> Iterator[str]:
         yield f"{name} is 0 in all {one.size:,} elements"
     else:
         share = f"{100 * one.count / one.size:.3g} %"
-        yield f"{name} is 0 in {one.count:,} of {one.size:,} elements ({share})"
+        yield f"{name} is 0 in {one.count:,} of its {one.size:,} elements ({share})"
     for cause in one.causes:
         yield f"  {of_cause(cause)}"
     if one.others:
-        yield f"  {one.others:,} for other reasons"
+        yield f"  {_elements(one.others)}: for other reasons"
 
 
 def of_cause(cause: Cause) -> str:
-    """`1,552: h = maximum(z, 0) passes nothing back (model.py:12)`."""
+    """`1,552 elements: h = maximum(z, 0) passes nothing back (model.py:12)`."""
     place = f" ({printable(cause.place)})" if cause.place else ""
     within = f" {cause.within}" if cause.within else ""
     also = "".join(f", and {one}" for one in cause.also)
-    return f"{cause.count:,}: {cause.because}{within}{place}{also}"
+    return f"{_elements(cause.count)}: {cause.because}{within}{place}{also}"
+
+
+def _elements(count: int) -> str:
+    return f"{count:,} element{'' if count == 1 else 's'}"
 
 
 def of_units(one: DeadUnits) -> str:

@@ -5,7 +5,7 @@ const GREATEST_SCALE = 6;
 const LARGEST_FIT = 1.25;
 const READABLE = 0.55;
 const COMFORTABLE = 0.72;
-const LEAST_FIRST = 0.5; // below that, the first view is of the beginning only
+const LEAST_FIRST = 0.45; // below that, the first view is of the beginning only
 const SEAM = 0.6; // of the height of the screen: where the forward pass ends in it
 const FLIGHT_MILLISECONDS = 220;
 

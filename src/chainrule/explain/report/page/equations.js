@@ -9,6 +9,9 @@ const SMALLEST = 0.72; // of the usual size of letters
 const SMALLER = 1.15; // wider than its box by so much, a line becomes smaller rather than broken
 const AT_RELATIONS = [" = ", " \\in "];
 const AT_SUMS = [...AT_RELATIONS, " + ", " - "];
+const CHAIN_PRODUCT = /\\operatorname\{prod\}|\\mathrm\{prod\}/;
+const PRODUCT_TOLD =
+  "prod is the product of the chain rule: with the transposes and the order that the shapes ask for.";
 const equationSources = new WeakMap(); // of each line, its LaTeX and text
 const shownForms = new WeakMap(); // of each line, the LaTeX as it is broken now
 const fittedWidths = new WeakMap(); // of each block, the width for which it was broken
@@ -31,6 +34,8 @@ export function equationBlock(lines, text) {
   const rest = lines.length - MOST_LINES;
   if (rest > 0)
     block.append(element("div", { class: "muted" }, `and ${counted(rest, "line")} more`));
+  if (shown.some((latex) => CHAIN_PRODUCT.test(latex ?? "")))
+    block.append(element("div", { class: "muted told-once" }, PRODUCT_TOLD));
   return block;
 }
 

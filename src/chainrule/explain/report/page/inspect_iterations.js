@@ -1,11 +1,12 @@
 // What a loop does at one iteration: a slider over t, in the order in which the loop goes, and the
-// numbers of each of its values there.
+// numbers of each of its values there; below a name that is clicked, its elements with their indices.
 
 import { element, scrolled } from "./dom.js";
-import { countText, numberText } from "./words.js";
+import { countText, numberText, shapeText } from "./words.js";
 
 const AT_ITERATION = ["min", "max", "mean", "norm"];
 const chosenIterations = new Map(); // the first result of a loop -> the place of its iteration
+const openedValues = new Map(); // the first result of a loop -> the name of the value that is open
 
 /**
  * Nothing where the page has no numbers of the iterations.
@@ -18,6 +19,7 @@ export function iterationsContent(page, { results, reverse, length }) {
   if (!iterations) return [];
   const { at, values } = iterations;
   const body = element("tbody");
+  const elements = element("div", { class: "at-elements", "aria-live": "polite" });
   const output = element("output", { class: "iteration" });
   const slider = /** @type {HTMLInputElement} */ (
     element("input", {
@@ -33,10 +35,18 @@ export function iterationsContent(page, { results, reverse, length }) {
     chosenIterations.set(results[0], turn);
     slider.value = String(turn);
     const told = `t = ${countText(at[place] + 1)}`;
-    const order = reverse ? orderText(at[place], length) : "";
-    output.textContent = `${told} (slice ${countText(at[place])})${order}`;
+    output.textContent = `${told}${orderText(at[place], length, reverse)}`;
     slider.setAttribute("aria-valuetext", told);
-    body.replaceChildren(...values.map((value) => iterationRow(value, place)));
+    const opened = openedValues.get(results[0]);
+    const toggle = (name) => {
+      openedValues.set(results[0], name === openedValues.get(results[0]) ? null : name);
+      show(Number(slider.value));
+      for (const button of body.querySelectorAll("button"))
+        if (button.textContent === name) button.focus();
+    };
+    body.replaceChildren(...values.map((value) => iterationRow(value, place, opened, toggle)));
+    const chosen = values.find(({ name }) => name === opened);
+    elements.replaceChildren(...(chosen ? elementsAt(chosen, place, told) : [hint()]));
   };
   show(Math.min(chosenIterations.get(results[0]) ?? 0, at.length - 1));
   const head = ["at t", ...AT_ITERATION].map((text) => element("th", { scope: "col" }, text));
@@ -50,16 +60,74 @@ export function iterationsContent(page, { results, reverse, length }) {
         body,
       ),
     ),
+    elements,
   ];
 }
 
-/** `, iteration 1 of 12` of the last slice, with which a loop begins that goes back. */
-function orderText(slice, length) {
+function hint() {
+  return element("p", { class: "muted" }, "Click a name to see its elements at this t.");
+}
+
+/** ` of 12`; of a loop that goes back, which begins with the last slice, `, iteration 1 of 12`. */
+function orderText(slice, length, reverse) {
   if (typeof length !== "number") return "";
+  if (!reverse) return ` of ${countText(length)}`;
   return `, iteration ${countText(length - slice)} of ${countText(length)}`;
 }
 
-function iterationRow(value, place) {
-  const cells = AT_ITERATION.map((key) => element("td", {}, numberText(value[key][place])));
-  return element("tr", {}, element("th", { scope: "row" }, value.name), ...cells);
+function iterationRow(value, place, opened, toggle) {
+  const cells = AT_ITERATION.map((key) => element("td", {}, numberText(value[key][place], 3)));
+  const attributes = {
+    type: "button",
+    class: "quiet",
+    "aria-expanded": String(value.name === opened),
+    click: () => toggle(value.name),
+  };
+  const name = element("button", attributes, value.name);
+  return element("tr", {}, element("th", { scope: "row" }, name), ...cells);
+}
+
+/** The elements of a value in one iteration: rows as long as its last axis, under their indices. */
+function elementsAt({ name, shape, shown, elements }, place, told) {
+  const across = shape.at(-1) ?? 1;
+  const count = shape.reduce((product, size) => product * size, 1);
+  const zero = shown === count && shape.length > 1 ? zeroColumns(elements[place], across) : "";
+  const title = element("h4", {}, `${name} at ${told}: ${shapeText(shape)}${zero}`);
+  if (!shown) return [title, element("p", { class: "muted" }, "It has too many elements to list.")];
+  const columns = Array.from({ length: across }, (_, column) => countText(column));
+  const rows = [];
+  for (let first = 0; first < shown; first += across) {
+    const cells = elements[place].slice(first, first + across);
+    const row = cells.map((one) => element("td", {}, typeof one === "boolean" ? `${one}` : numberText(one, 3)));
+    rows.push(element("tr", {}, element("th", { scope: "row" }, rowText(shape, first / across)), ...row));
+  }
+  const heads = [element("td", {}), ...columns.map((one) => element("th", { scope: "col" }, one))];
+  const table = element(
+    "table",
+    { class: "numbers indexed" },
+    shape.length > 0 && element("thead", {}, element("tr", {}, ...heads)),
+    element("tbody", {}, ...rows),
+  );
+  const part = `The first ${countText(shown)} of ${countText(count)} elements.`;
+  return [title, scrolled(table), shown < count && element("p", { class: "muted" }, part)].filter(Boolean);
+}
+
+/** `; columns 2, 5 are 0`. */
+function zeroColumns(elements, across) {
+  const isZero = new Array(across).fill(true);
+  elements.forEach((one, place) => (isZero[place % across] &&= one === 0));
+  const found = isZero.flatMap((zero, column) => (zero ? [countText(column)] : []));
+  if (!found.length) return "";
+  if (found.length === across) return "; all are 0";
+  return found.length === 1 ? `; column ${found[0]} is 0` : `; columns ${found.join(", ")} are 0`;
+}
+
+/** The indices before the last one, of the row with this number: `3`; `0, 3`; of a vector none. */
+function rowText(shape, number) {
+  const found = [];
+  for (const size of shape.slice(0, -1).reverse()) {
+    found.unshift(countText(number % size));
+    number = Math.floor(number / size);
+  }
+  return found.join(", ");
 }

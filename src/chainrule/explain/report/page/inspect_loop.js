@@ -59,7 +59,7 @@ function resultsTable(page, ids) {
   const head = ["gives", "shape", ...statistics].map((text) => element("th", { scope: "col" }, text));
   const rows = ids.map((id) => {
     const { shape, stats } = page.model.values[id];
-    const numbers = statistics.map((name) => numberText(stats?.[name]));
+    const numbers = statistics.map((name) => numberText(stats?.[name], 3));
     const cells = [shapeText(shape), ...numbers].map((text) => element("td", {}, text));
     return element("tr", {}, element("th", { scope: "row" }, valueChip(page, id)), ...cells);
   });

@@ -10,11 +10,11 @@ import { histogramFigure } from "./histogram.js";
 import { loopContent, loopTitle } from "./inspect_loop.js";
 import { lifetime } from "./lifetime.js";
 import { mathematics } from "./mathematics.js";
-import { operandRows } from "./operands.js";
+import { operandRows, stepRows } from "./operands.js";
 import { pictureFigure } from "./picture.js";
 import { sourceLines, sourcePlace } from "./source_lines.js";
 import { isSingle, numbersTable, statisticsTable } from "./statistics_table.js";
-import { bytesText, countText, counted, kindText, typeText } from "./words.js";
+import { bytesText, countText, kindText, typeText } from "./words.js";
 
 const DECLARED = ["input", "parameter", "state", "constant"]; // kinds that nothing computes
 
@@ -28,17 +28,19 @@ export function inspectValue(page, id) {
   const base = value.of ?? id;
   const gradient = value.of === null ? value.gradient : id;
   const both = gradient === null ? [base] : [base, gradient];
+  const step = stepRows(page, id);
   return [
     valueHead(page, id, base, gradient),
+    step && section(step.title, step.content),
     ...equationSection(page, id),
     value.loop && section(loopTitle(value.loop), ...loopContent(page, value.loop)),
     ...chainSection(page, gradient),
     ...reasons(value),
-    ...zeroSections(page, both),
+    ...zeroSections(page, base, gradient, id),
     ...sourceSection(page, value),
     section("Numbers", statisticsTable(page, both), ...pictures(page, both), silence(page)),
     section("In memory", lifetime(page, id), ...memoryText(page, value), againWithin(page, id)),
-    ...links(page, value, id),
+    ...links(page, value, id, !step),
   ].filter(Boolean);
 }
 
@@ -122,19 +124,19 @@ function reasons(value) {
   return value.kept_because ? [section("Kept because", element("p", {}, value.kept_because))] : [];
 }
 
-/** Why elements of the gradient are 0, and which units of the value are dead. */
-function zeroSections({ model }, ids) {
-  const values = ids.map((id) => model.values[id]);
-  const dead = values.filter((value) => value.dead);
-  const zero = values.filter((value) => value.zeros.length);
+/**
+ * Why elements of the gradient are 0, and which units of the value are dead: below a gradient only
+ * where it has elements that are 0.
+ */
+function zeroSections({ model }, base, gradient, id) {
+  const { dead } = model.values[base];
+  const [first, ...causes] = gradient === null ? [] : model.values[gradient].zeros;
   const lines = (texts) =>
     element("ul", { class: "causes" }, ...texts.map((line) => element("li", {}, line)));
   return [
-    ...dead.map((value) => section("Dead units", element("p", {}, value.dead))),
-    ...zero.map(({ zeros: [first, ...causes] }) =>
-      section("Why 0", element("p", {}, first), causes.length > 0 && lines(causes)),
-    ),
-  ];
+    dead && (id === base || first) && section("Dead units", element("p", {}, dead)),
+    first && section("Why 0", element("p", {}, first), causes.length > 0 && lines(causes)),
+  ].filter(Boolean);
 }
 
 function sourceSection(page, value) {
@@ -167,13 +169,9 @@ function silence(page) {
   return element("p", { class: "muted" }, "No numbers: this report was made without inputs.");
 }
 
-/** The sentence of the memory report, which counts instructions, and what these are. */
+/** The sentence of the memory report, which counts the steps. */
 function memoryText({ data }, { why }) {
-  if (!why || !data.memory) return [];
-  const { count, executor } = data.memory;
-  const steps = counted(data.steps.length, "step");
-  const told = `All ${steps} are ${counted(count, "instruction")} of the ${executor} executor.`;
-  return [element("p", {}, why), element("p", { class: "muted" }, told)];
+  return why && data.memory ? [element("p", {}, why)] : [];
 }
 
 /** What the chosen budget means for a value. */
@@ -192,9 +190,9 @@ function againWithin({ budgets, model, store }, id) {
   return element("p", {}, parts.filter(Boolean).join(""));
 }
 
-function links(page, value, id) {
+function links(page, value, id, isFirst) {
   const found = [];
-  if (value.reads.length) found.push(section("Made from", operandRows(page, id)));
+  if (value.reads.length && isFirst) found.push(section("Made from", operandRows(page, id)));
   if (value.read_by.length) found.push(section("Used by", valueChips(page, value.read_by)));
   const scope = page.scopes.around(page.scopes.keyOf(id) ?? "").at(-1);
   if (scope !== undefined) {

@@ -14,6 +14,7 @@ const PAUSE_MILLISECONDS = 120;
 const LARGEST_SHOWN_FIRST = 5;
 const GRADIENTS_SHOWN = 8;
 const MOST_LISTED = 5;
+let scrollsToLoop = false; // once the value is drawn that comes out of it
 
 /**
  * @param {import("./chips.js").Page} page
@@ -41,9 +42,12 @@ export function createInspector(page) {
   const draw = () => {
     const { selected, asked } = page.store.state;
     content.replaceChildren(...inspected(page, selected));
+    for (const again of [...content.querySelectorAll(".told-once")].slice(1)) again.remove();
     for (const formula of content.querySelectorAll(".equation")) fitEquation(formula);
     if (shown !== selected) view.scrollTop = 0;
     shown = selected;
+    if (scrollsToLoop) content.querySelector(".iterations")?.scrollIntoView({ block: "center" });
+    scrollsToLoop = false;
     document.body.classList.toggle("something-selected", selected !== null);
     document.body.classList.toggle("sheet-open", asked);
   };
@@ -87,7 +91,7 @@ function inspectWhole(page) {
   if (dead.length) found.push(section("Dead units", ...listOf(page, dead, deadShare)));
   const loops = model.values.flatMap(({ iterations }, id) => (iterations ? [id] : []));
   if (loops.length) {
-    found.push(section("Loops, iteration by iteration", ...listOf(page, loops, turnsText)));
+    found.push(section("Loops, iteration by iteration", ...listOf(page, loops, turnsButton)));
   }
   if (data.notes.length) {
     found.push(section("Notes", ...data.notes.map((note) => element("p", {}, note))));
@@ -122,7 +126,7 @@ function allGradients({ store }, rest) {
 /** Values with a few words about each. */
 function listOf(page, ids, words) {
   const rows = ids.slice(0, MOST_LISTED).map((id) => {
-    const told = element("span", {}, words(page.model.values[id]));
+    const told = element("span", {}, words(page.model.values[id], page, id));
     return element("div", { class: "pair told" }, valueChip(page, id), told);
   });
   const rest = ids.length - MOST_LISTED;
@@ -134,9 +138,15 @@ function deadShare({ dead }) {
   return dead.match(/[\d,]+ of [\d,]+/)?.[0] ?? "";
 }
 
-function turnsText({ loop, iterations }) {
+/** A button that goes to the table of what a loop computes at each t. */
+function turnsButton({ loop, iterations }, page, id) {
   const count = typeof loop.length === "number" ? loop.length : iterations.at.length;
-  return `${counted(count, "iteration")} of ${loop.bodies.join(", ")}`;
+  const text = `${counted(count, "iteration")} of ${loop.bodies.join(", ")}`;
+  const click = () => {
+    scrollsToLoop = true;
+    page.actions.reveal(id);
+  };
+  return element("button", { type: "button", class: "quiet told-button", click }, text);
 }
 
 /** A button that goes to where an unnamed value is, and leaves the cursor. */

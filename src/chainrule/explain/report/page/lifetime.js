@@ -1,6 +1,6 @@
 // From when to when a value is in memory, and the cursor in between.
 
-import { makerChips, stepChip } from "./chips.js";
+import { makerChips, stepChip, valueChip } from "./chips.js";
 import { element, vector } from "./dom.js";
 import { countText } from "./words.js";
 
@@ -26,17 +26,26 @@ export function lifetime(page, id) {
 
 /** At which step a value is read last; where that part of the step is late, during which it is. */
 function neededLast(page, id, freed) {
-  const reader = (page.model.values[id].life?.reader ?? freed - 1) + 1;
+  const { life } = page.model.values[id];
+  const reader = (life?.reader ?? freed - 1) + 1;
   const chip = stepChip(page, Math.min(reader, freed));
   if (reader >= freed) return [", needed last at ", chip, ", then freed."];
+  if (life && !life.to_end) {
+    const after = ["; its memory is freed after ", stepChip(page, freed), ", with "];
+    const other =
+      life.longer === null
+        ? `the rest of ${page.model.values[id].view_of}`
+        : valueChip(page, life.longer);
+    return [", needed last at ", chip, ...after, other, "."];
+  }
   const late = [", a part of which is done during ", stepChip(page, freed), ", then freed."];
   return [", needed last at ", chip, ...late];
 }
 
-/** Over the instructions, as the chart of the memory is. */
+/** Over the time of the run, as the chart of the memory is. */
 function lifeBar({ data, model, store }, id, { first, last }) {
   const count = data.memory.live.length;
-  const [from, to] = [countText(first), countText(last)];
+  const [from, to] = [first, last].map((one) => countText(model.stepAt(one)));
   const bar = vector(
     "svg",
     {
@@ -44,7 +53,7 @@ function lifeBar({ data, model, store }, id, { first, last }) {
       viewBox: `0 0 ${count} 10`,
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": `Alive from instruction ${from} to ${to} of ${countText(count - 1)}`,
+      "aria-label": `Alive from step ${from} to ${to} of ${countText(model.steps.length)}`,
     },
     vector("rect", { class: "life-all", x: 0, y: 3, width: count, height: 4 }),
     vector("rect", {

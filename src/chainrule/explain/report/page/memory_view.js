@@ -130,7 +130,7 @@ export function createMemory(page) {
 function summary(page) {
   const { memory } = page.data;
   const peak = `the peak is ${bytesText(memory.peak_nbytes)}, ${placeText(page, page.model.peakStep)}`;
-  return `Live bytes by instruction; ${peak}`;
+  return `Live bytes over the steps; ${peak}`;
 }
 
 /** `step 5, h (forward of h)`. */

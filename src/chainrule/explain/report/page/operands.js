@@ -1,7 +1,9 @@
-// What a value is computed from, and what that gives: each with a small picture and its numbers.
+// What a value or a step is computed from, and what that gives: each with a small picture and its
+// numbers.
 
 import { valueChip } from "./chips.js";
 import { element } from "./dom.js";
+import { equationBlock } from "./equations.js";
 import { smallPicture } from "./picture.js";
 import { isSingle } from "./statistics_table.js";
 import { countText, numberText, shapeText } from "./words.js";
@@ -14,14 +16,46 @@ const MOST_ROWS = 8;
  * @returns {HTMLElement}
  */
 export function operandRows(page, id) {
-  const { reads } = page.model.values[id];
+  return rows(page, page.model.values[id].reads, operandRow(page, id, "gives "));
+}
+
+/**
+ * All that the step at the cursor computes, and from what; null unless `id` is one of the values
+ * that it makes.  The equation of `id` itself is said elsewhere.
+ * @param {import("./chips.js").Page} page
+ * @param {number} id
+ * @returns {{title: string, content: HTMLElement}|null}
+ */
+export function stepRows(page, id) {
+  const { model, store } = page;
+  const number = store.state.cursor;
+  const step = model.step(number);
+  const made = step ? [...step.writes, ...step.adds] : [];
+  if (!made.includes(id)) return null;
+  const reads = new Set(made.flatMap((one) => model.values[one].reads));
+  const given = [...reads].filter((one) => !made.includes(one));
+  const results = made.slice(0, MOST_ROWS).flatMap((one) => {
+    const part = step.adds.includes(one) ? "gives a part of " : "gives ";
+    const { equation } = model.values[one];
+    const isSaid = one === id || !equation;
+    const said = isSaid ? null : equationBlock(equation.latex.slice(0, 1), equation.text.split("\n")[0]);
+    return [operandRow(page, one, part), said].filter(Boolean);
+  });
+  const rest = made.length - MOST_ROWS;
+  const more = rest > 0 && element("p", { class: "muted" }, `and ${countText(rest)} more`);
+  const title = `Step ${countText(number)} of ${countText(model.steps.length)}: ${step.title}`;
+  return { title, content: rows(page, given, ...results, more) };
+}
+
+/** A row for each of some operands, then what they give. */
+function rows(page, reads, ...results) {
   const rest = reads.length - MOST_ROWS;
   return element(
     "div",
     { class: "operands" },
     ...reads.slice(0, MOST_ROWS).map((one) => operandRow(page, one, "")),
     rest > 0 && element("p", { class: "muted" }, `and ${countText(rest)} more`),
-    operandRow(page, id, "gives "),
+    ...results,
   );
 }
 

@@ -1,4 +1,5 @@
-// A small map of the whole graph, with the part in sight marked; click and drag go there.
+// A small map of the whole graph, with the part in sight marked; click and drag go there.  It stands
+// in the corner in which it covers least.
 
 import { centredOn, onScreen } from "./camera.js";
 import { element, oncePerFrame } from "./dom.js";
@@ -6,6 +7,9 @@ import { element, oncePerFrame } from "./dom.js";
 const MAP_WIDTH = 190;
 const MAP_HEIGHT = 92;
 const LEAST_HEIGHT = 26;
+const MARGIN = 10;
+const SETTLE_MILLISECONDS = 200; // after the view has moved
+const CORNERS = ["right low", "left low", "right high", "left high"];
 
 /**
  * @param {import("./graph.js").GraphView} graph
@@ -16,7 +20,16 @@ export function createOverview(graph) {
   const window_ = element("div", { class: "window" });
   const view = element("div", { class: "overview", "aria-hidden": "true" }, canvas, window_);
   let scale = { x: 1, y: 1 };
+  let corner = CORNERS[0];
+  let timer = 0;
 
+  const settle = () => {
+    const size = { width: view.offsetWidth, height: view.offsetHeight };
+    const [best] = CORNERS.map((name) => [coveredIn(graph, name, size), name])
+      .sort(([one, first], [other, second]) => one - other || (second === corner) - (first === corner));
+    corner = best[1];
+    view.dataset.corner = corner;
+  };
   const draw = oncePerFrame(() => {
     const { width, height } = graph.layout;
     const fit = Math.min(MAP_WIDTH / width, MAP_HEIGHT / height);
@@ -37,6 +50,8 @@ export function createOverview(graph) {
     window_.style.transform = `translate(${(-camera.x / camera.scale) * scale.x}px, ${(-camera.y / camera.scale) * scale.y}px)`;
     window_.style.width = `${width}px`;
     window_.style.height = `${height}px`;
+    clearTimeout(timer);
+    timer = setTimeout(settle, SETTLE_MILLISECONDS);
   };
 
   const go = (event) => {
@@ -57,6 +72,22 @@ export function createOverview(graph) {
   });
   graph.page.store.subscribe(["dark"], draw);
   return { view, draw, mark };
+}
+
+/** How much of boxes is below the map where it stands in a corner. */
+function coveredIn({ layout, page, screen }, corner, { width, height }) {
+  const { view } = page.store.state;
+  const left = corner.startsWith("left") ? MARGIN : screen.width - MARGIN - width;
+  const top = corner.endsWith("high") ? MARGIN : screen.height - MARGIN - height;
+  let covered = 0;
+  for (const box of layout.boxes.values()) {
+    const x = box.x * view.scale + view.x;
+    const y = box.y * view.scale + view.y;
+    const across = Math.min(x + box.width * view.scale, left + width) - Math.max(x, left);
+    const along = Math.min(y + box.height * view.scale, top + height) - Math.max(y, top);
+    if (across > 0 && along > 0) covered += across * along;
+  }
+  return covered;
 }
 
 function paintMap(canvas, graph, size, scale) {

@@ -59,6 +59,8 @@ export function stepText(page, cursor) {
     const peak = data.memory ? ` · peak ${bytesText(data.memory.peak_nbytes)}` : "";
     return `all ${count} steps${peak}`;
   }
-  const live = step.live_nbytes === null ? "" : ` · live ${bytesText(step.live_nbytes)}`;
+  const isPeak = data.memory && step.fullest_instruction === data.memory.peak_instruction;
+  const nbytes = isPeak ? data.memory.peak_nbytes : step.live_nbytes; // as the list beside the chart
+  const live = nbytes === null ? "" : ` · live ${bytesText(nbytes)}`;
   return `${countText(cursor)}/${count} ${stepTitle(page, cursor)}${live}`;
 }

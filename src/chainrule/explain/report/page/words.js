@@ -16,25 +16,34 @@ export function bytesText(nbytes) {
   let place = 1;
   while (place < BYTE_UNITS.length && nbytes >= 999.5 * 1024 ** place) place += 1;
   const value = nbytes / 1024 ** place;
-  const text = value < 999.5 ? String(Number(value.toPrecision(3))) : countText(Math.round(value));
+  const text = value < 999.5 ? String(threeDigits(value)) : countText(Math.round(value));
   return `${text} ${BYTE_UNITS[place - 1]}`;
+}
+
+/** As Python rounds: of two that are equally near, the even one. */
+function threeDigits(value) {
+  const scale = 10 ** (2 - Math.floor(Math.log10(value)));
+  const rounded = Math.round(value * scale);
+  const isHalf = Math.abs((value * scale) % 1) === 0.5;
+  return Number(((isHalf && rounded % 2 ? rounded - 1 : rounded) / scale).toPrecision(3));
 }
 
 /**
  * A number in four digits; the strings "NaN", "inf" and "-inf" of the data too.
  * @param {number|string|null|undefined} number
+ * @param {number} [digits]
  * @returns {string}
  */
-export function numberText(number) {
+export function numberText(number, digits = 4) {
   if (number === null || number === undefined) return "–";
   if (typeof number === "string") return number.replace("-inf", "−∞").replace("inf", "∞");
   if (Number.isInteger(number) && Math.abs(number) < 1e6) return minus(countText(number));
   const size = Math.abs(number);
   if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
-    const [digits, power] = number.toExponential(3).split("e");
-    return minus(`${Number(digits)}e${power.replace("+", "")}`);
+    const [mantissa, power] = number.toExponential(digits - 1).split("e");
+    return minus(`${Number(mantissa)}e${power.replace("+", "")}`);
   }
-  return minus(String(Number(number.toPrecision(4))));
+  return minus(String(Number(number.toPrecision(digits))));
 }
 
 function minus(text) {
