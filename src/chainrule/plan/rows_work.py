@@ -42,7 +42,7 @@ class RowsWork:
     label: str
     checks: tuple[Check, ...]
 
-    fails: ClassVar[bool] = False
+    fails: bool = False
     allocated_nbytes: ClassVar[int] = 0
 
     @property
