@@ -116,7 +116,7 @@ def flips(content: bytes, count: int) -> Iterator[bytes]:
 def test_a_file_that_is_cut_short_is_never_half_read(name: str, tmp_path: Path) -> None:
     content = FILES[name]()
     whole = content_of(outcome(tmp_path / name, content))
-    step = 1 if len(content) < 400 else 7
+    step = 1 if len(content) < 150 else 7
     for length in range(0, len(content), step):
         found = outcome(tmp_path / name, content[:length])
         if name == "a.csv" and found is not None:

@@ -60,7 +60,7 @@ def drawn_reads(drawing: Drawing) -> dict[str, set[str]]:
 
 
 @given(programs())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_forward_arrows_are_the_dependences_of_named_values(program: Program) -> None:
     graph, _ = with_gradients(program, 0)
     found = drawn_reads(draw(graph, fold="none"))
@@ -71,7 +71,7 @@ def test_forward_arrows_are_the_dependences_of_named_values(program: Program) ->
 
 
 @given(programs())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_boxes_of_random_programs_do_not_overlap(program: Program) -> None:
     graph, _ = with_gradients(program, 0)
     for detail in ("names", "primitives"):
@@ -92,7 +92,7 @@ def test_every_gradient_that_exists_is_drawn_once(program: Program) -> None:
 
 
 @given(programs())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_dashed_arrows_begin_at_the_values_that_the_backward_pass_reads(program: Program) -> None:
     graph, _ = with_gradients(program, 0)
     scene = draw(graph, fold="none").scene

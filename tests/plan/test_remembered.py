@@ -19,7 +19,7 @@ from chainrule.plan.recomputation.sequence import fault
 from chainrule.plan.remembered import Stored, sequences
 
 Fresh = Callable[..., tuple[tuple[int, ...], ...]]
-COUNT = 24
+COUNT = 16
 
 
 def chain(**options: object) -> Problem:
@@ -72,7 +72,7 @@ def test_sequences_are_found_again(folder: Path, request: pytest.FixtureRequest)
         {"workspace": [0] * (COUNT - 1) + [1]},
         {"kept": [0, COUNT - 1]},
         {"once": [3]},
-        {"before": [(0, 20)]},
+        {"before": [(0, 13)]},
     ],
     ids=lambda other: next(iter(other)),
 )

@@ -69,7 +69,7 @@ def test_a_deep_network_needs_no_more_than_in_the_plain_order(layers: int, optim
         assert made.schedule.scratch_nbytes < 0.6 * plain
 
 
-@pytest.mark.parametrize("layers", [5, 30, 100])
+@pytest.mark.parametrize("layers", [5, 40])
 def test_a_gradient_of_parameters_is_computed_when_it_can_be(layers: int) -> None:
     """One activation for each layer is kept, and three flow."""
     graph = gradients(layers)
@@ -108,14 +108,14 @@ def test_the_environment_chooses_the_plain_order(monkeypatch: Any) -> None:
         run()
 
 
-@pytest.mark.parametrize("layers", [5, 30, 100])
+@pytest.mark.parametrize("layers", [5, 40])
 def test_where_activations_are_results_scratch_does_not_grow(layers: int) -> None:
     graph = gradients(layers)
     made = plan(graph, kept_nodes(graph, "named"))
     assert simulate(made.schedule).peak_nbytes <= 2 * ACTIVATION
 
 
-@pytest.mark.parametrize("layers", [5, 30])
+@pytest.mark.parametrize("layers", [5, 12])
 def test_an_update_follows_its_gradient(layers: int) -> None:
     """At most two gradients of matrices are there at once beside the activations."""
     made = of_training(layers, cr.adam(1e-3))

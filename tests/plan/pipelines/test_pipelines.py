@@ -21,6 +21,7 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "search")
 
 
 @ROWS
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("column", "schedule"), [(0, "1f1b"), (2, "zb-h1"), (3, "zb-h2")])
 def test_rates_are_those_that_were_published(row: Any, column: int, schedule: str) -> None:
     found = pipeline(*row.numbers, schedule=schedule)
@@ -113,6 +114,7 @@ def cases() -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case[0]}-{case[1]}")
 def test_every_task_runs_once_after_what_it_needs(case: Any, schedule: str) -> None:
@@ -156,6 +158,7 @@ def assert_valid(found: Pipeline, times: Any, transfer: Any) -> None:
                     assert slot.start >= ends["B", i, part] - 1e-9
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("units", [1, 2, 3, 4.5])
 @pytest.mark.parametrize("kept", [0.0, 0.4, 1.0])
 def test_a_search_keeps_to_the_memory(units: float, kept: float) -> None:
