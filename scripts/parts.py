@@ -16,24 +16,25 @@ from pathlib import Path
 NO_TESTS_COLLECTED = 5  # pytest's exit status
 # "== 1 failed, 20 passed, 3 deselected in 4.50s ==", or the same without a frame
 SUMMARY = re.compile(r"=* ?(?P<counts>(?:\d+ [a-z]+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))? ?=*")
-# Of the files that take long: about how many seconds, in the quick and the slow tier together.
+# Of the files that take long: about how many seconds, in the quick tier and in the others.
 LONG_FILES = Path("tests", "long_files.txt")
-USUAL = 0.6  # seconds of another file
+USUAL = 0.3  # seconds of another file
 COUNT = re.compile(r"(\d+) ([a-z]+)")
 ONE = {"errors": "error", "warnings": "warning"}
 
 
-def run_in_parts(command, arguments, folder, count=None):
+def run_in_parts(command, arguments, folder, count=None, *, quick=True):
     """The exit status of pytest, `command`, with `arguments` in `folder`: the first that is not 0.
 
     What the arguments name is parted: files and tests as they are, folders into their files.
-    Without one that is the folder "tests".  The output of the first part is shown as it comes,
-    that of the others afterwards, and then one last line for all, as pytest's own.
+    Without one that is the folder "tests".  `quick` says which tier this is: what takes long in one
+    need not in others.  The output of the first part is shown as it comes, that of the others
+    afterwards, and then one last line for all, as pytest's own.
     """
     named = [one for one in arguments if _is_path(one, folder)]
     options = [one for one in arguments if one not in named]
     targets = [file for one in named or ["tests"] for file in _files(one, folder)]
-    shares = _shares(targets, _seconds(folder), count or _cores())
+    shares = _shares(targets, _seconds(folder, quick), count or _cores())
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         parts = [_Part([*command, *options, *share], folder) for share in shares]
@@ -107,11 +108,11 @@ def _files(target, folder):
     return [str(one.relative_to(folder)) for one in found] or [target]
 
 
-def _seconds(folder):
+def _seconds(folder, quick):
     if not (folder / LONG_FILES).exists():
         return {}
     lines = (folder / LONG_FILES).read_text(encoding="utf-8").splitlines()
-    return {file: float(seconds) for seconds, file in map(str.split, lines)}
+    return {file: float(seconds[not quick]) for *seconds, file in map(str.split, lines)}
 
 
 def _shares(targets, seconds, count):

@@ -58,7 +58,8 @@ def main(arguments):
         command = [str(python), "-m", "pytest", "-rs", *TIERS[tier]]
         print(f"\nthe {tier} tier: {shlex.join([*command[2:], *passed_on])}", flush=True)
         begin = time.perf_counter()
-        statuses.append(run_in_parts(command, passed_on, environment.ROOT))
+        quick = tier == "quick"
+        statuses.append(run_in_parts(command, passed_on, environment.ROOT, quick=quick))
         seconds[f"{tier} tier"] = time.perf_counter() - begin
 
     print()

@@ -45,13 +45,15 @@ def test_folders_are_parted_and_what_is_named_is_kept(parts: Any, tmp_path: Path
 
 
 def test_parts_take_about_as_long(parts: Any) -> None:
-    assert parts._shares(list("abcde"), {"c": 3.0, "d": 2.0}, 2) == [["c", "e"], ["a", "b", "d"]]
+    assert parts._shares(list("abcde"), {"c": 2.5, "d": 2.0}, 2) == [["c", "e"], ["a", "b", "d"]]
     assert parts._shares(["a::x", "b", "a::y"], {"a": 2.0}, 9) == [["a::x"], ["a::y"], ["b"]]
-    known = parts._seconds(ROOT)
     files = parts._files("tests", ROOT)
-    assert known.keys() <= set(files)
-    shares = parts._shares(files, known, 2)
-    assert sorted([*shares[0], *shares[1]]) == files
+    for quick in (True, False):
+        known = parts._seconds(ROOT, quick)
+        assert known.keys() <= set(files)
+        shares = parts._shares(files, known, 2)
+        assert sorted([*shares[0], *shares[1]]) == files
+    assert known != parts._seconds(ROOT, True)
 
 
 @pytest.mark.parametrize(
