@@ -141,3 +141,30 @@ def test_a_view_of_a_loop_is_freed_when_the_loop_is(executor: str) -> None:
 
 def values_at(data: dict[str, Any], ids: list[int], name: str) -> bool:
     return name in names(data, ids)
+
+
+def test_a_loop_that_keeps_rows_for_its_way_back_has_a_backward_circle() -> None:
+    """Two states, and sigmoids whose values are stacked beside what the program asks for."""
+
+    def J(x: float64["9 5 4"], Wf: float64["4 6"], Wc: float64["4 6"], U: float64["6 6"]):
+        def cell(state, x_t):
+            m, c = state
+            f = cr.sigmoid(x_t @ Wf + m @ U)
+            c = f * c + np.tanh(x_t @ Wc + m @ U)
+            m = f * np.tanh(c)
+            return (m, c), m
+
+        zero = np.zeros((5, 6))
+        (m, _), outputs = cr.scan(cell, (zero, zero), x)
+        loss = np.mean(m**2) + np.mean(np.diff(outputs, axis=0) ** 2)
+        return loss
+
+    params = {"Wf": np.ones((4, 6)), "Wc": np.ones((4, 6)), "U": np.ones((6, 6))}
+    x = np.ones((9, 5, 4))
+    step = cr.training_step(J, tuple(params), cr.sgd(0.1), x=x, **params)
+    data = checked(report_data(step, {"x": x, **params}))
+    made = [{*names(data, [*one["writes"], *one["adds"]])} for one in data["steps"]]
+    gradients = {f"dloss/d{name}" for name in params}
+    [back] = [one for one in data["steps"] if gradients <= {*names(data, one["writes"])}]
+    assert back["circle"].startswith("backward ") and gradients in made
+    assert "the backward pass" in data["values"][back["writes"][0]]["loop"]["bodies"][0]

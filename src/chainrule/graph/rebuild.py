@@ -76,14 +76,7 @@ def substituted(graph: Graph, new: Mapping[Node, Node], nodes: tuple[Node, ...])
         wrt, value = new.get(gradient.wrt, gradient.wrt), new.get(gradient.value, gradient.value)
         if wrt not in present or value not in present:
             continue
-        terms = tuple(
-            Term(
-                new.get(term.consumer, term.consumer),
-                term.argument,
-                new.get(term.value, term.value),
-            )
-            for term in gradient.terms
-        )
+        terms = tuple([_term(term, new) for term in gradient.terms])
         gradients.append(Gradient(gradient.of, wrt, value, terms))
     return graph.replace(
         inputs=tuple(
@@ -95,6 +88,24 @@ def substituted(graph: Graph, new: Mapping[Node, Node], nodes: tuple[Node, ...])
         names={name: node for name, node in names.items() if node in present},
         gradients=tuple(gradients),
     )
+
+
+def _term(term: Term, new: Mapping[Node, Node]) -> Term:
+    """The term with new nodes; of a loop that became a part of the result of one that gives more,
+    through that loop."""
+    old, value = term.consumer, new.get(term.value, term.value)
+    consumer = whole = new.get(old, old)
+    if whole.primitive is old.primitive or term.argument >= len(old.inputs):
+        return Term(consumer, term.argument, value)
+    operand = new.get(old.inputs[term.argument], old.inputs[term.argument])
+    while whole.primitive is not old.primitive and len(whole.inputs) == 1:
+        whole = whole.inputs[0]
+    if whole.primitive is not old.primitive or operand not in whole.inputs:
+        return Term(consumer, term.argument, value)
+    at = term.argument
+    if at >= len(whole.inputs) or whole.inputs[at] is not operand:
+        at = whole.inputs.index(operand)
+    return Term(whole, at, value)
 
 
 def resting_on(graph: Graph, new: Mapping[Node, Node]) -> Graph:

@@ -122,21 +122,23 @@ function bandLabel(band, x, y) {
   return null;
 }
 
+/** A line where each pass begins, and its name where that has room before the next one. */
 function passes(steps, columns, x, y) {
-  const found = [];
-  let pass = "";
+  const begun = [];
   steps.forEach((step) => {
-    if (step.pass === pass) return;
-    pass = step.pass;
-    const place = found.length ? x(columnAt(columns, step.instruction)) : x(0);
-    if (found.length) {
-      found.push(
-        vector("line", { class: "pass-line", x1: place, x2: place, y1: TOP - 4, y2: y(0) }),
-      );
-    }
-    found.push(vector("text", { class: "pass-name", x: place + 3, y: y(0) + 14 }, pass));
+    if (begun.at(-1)?.pass === step.pass) return;
+    const place = begun.length ? x(columnAt(columns, step.instruction)) : x(0);
+    begun.push({ pass: step.pass, place });
   });
-  return found;
+  return begun.flatMap(({ pass, place }, at) => {
+    const shown = [];
+    const line = { class: "pass-line", x1: place, x2: place, y1: TOP - 4, y2: y(0) };
+    if (at) shown.push(vector("line", line));
+    const room = (begun[at + 1]?.place ?? Infinity) - place;
+    if (room >= pass.length * LETTER_WIDTH)
+      shown.push(vector("text", { class: "pass-name", x: place + 3, y: y(0) + 14 }, pass));
+    return shown;
+  });
 }
 
 /**
