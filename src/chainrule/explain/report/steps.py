@@ -92,10 +92,12 @@ def _timing(
     """Steps by the instructions of a run: that which makes a value, else the last that begins."""
     pairs = () if run is None else zip(run.graph.nodes, graph.nodes, strict=True)
     made = {bound: making[node] + 1 for bound, node in pairs if node in making}
-    return Timing(
-        "step",
-        lambda number, makes: made.get(makes) or step_at(instructions, number) + 1,
-    )
+
+    def step(number: int, makes: Node | None) -> int:
+        found = None if makes is None else made.get(makes)
+        return step_at(instructions, number) + 1 if found is None else found
+
+    return Timing("step", step)
 
 
 def _times(circles: Sequence[Circle], graph: Graph, run: RunMemory | None) -> dict[str, int]:
