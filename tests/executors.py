@@ -14,5 +14,6 @@ needs_native = pytest.mark.skipif(native_refusal() is not None, reason=str(nativ
 needs_jax = pytest.mark.skipif(xla_refusal() is not None, reason=str(xla_refusal()))
 BY_XLA = pytest.param("xla", marks=[needs_jax, pytest.mark.exhaustive])
 _WITHIN = ["reference", pytest.param("native", marks=needs_native)]
-WITHIN = pytest.mark.parametrize("executor", _WITHIN)  # those that obey a budget of memory
+# Those whose arrays are all NumPy's, so that they obey a budget, and can be measured.
+WITHIN = pytest.mark.parametrize("executor", _WITHIN)
 EITHER = pytest.mark.parametrize("executor", [*_WITHIN, BY_XLA])

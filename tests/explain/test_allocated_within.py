@@ -5,13 +5,13 @@ from __future__ import annotations
 import tracemalloc
 
 from deep_programs import deep
-from executors import EITHER
+from executors import WITHIN
 from numpy_memory import numpy_traced
 
 import chainrule as cr
 
 
-@EITHER
+@WITHIN
 def test_what_numpy_allocates_is_within_the_budget(executor: str) -> None:
     n, program = 4096, deep(5, 48)
     plain = program.step(cr.sgd(0.1), executor=executor)

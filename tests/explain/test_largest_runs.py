@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from executors import EITHER
+from executors import WITHIN
 
 SCRIPT = Path(__file__).with_name("limited_memory.py")
 MIB = 16
@@ -23,14 +23,14 @@ SLOW = {
 @pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-@EITHER
+@WITHIN
 def test_the_largest_size_runs(executor: str) -> None:
     check(executor, QUICK[executor])
 
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-@EITHER
+@WITHIN
 def test_the_largest_size_of_others_runs(executor: str) -> None:
     check(executor, SLOW[executor])
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from executors import EITHER
+from executors import WITHIN
 from watched_runs import Measured, watched
 
 import chainrule as cr
@@ -41,7 +41,7 @@ def errors_of(
 
 
 @pytest.mark.sweep(23)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("function", numpy_functions.CALLS, ids=lambda one: one.__name__)
 def test_a_numpy_function_takes_what_is_planned(
     function: Any, executor: str, monkeypatch: pytest.MonkeyPatch
@@ -110,7 +110,7 @@ def trained(objective: Any, parameters: dict[str, np.ndarray], executor: str, pa
 
 @pytest.mark.filterwarnings("ignore:.*mean and variance of each batch")
 @pytest.mark.sweep(5)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize(
     ("objective", "columns"), [(normalised, 5), (recurrent, 6)], ids=["normalised", "recurrent"]
@@ -125,7 +125,7 @@ def test_a_training_takes_what_is_planned(
     assert count >= 3 * (6 * parts + 3)
 
 
-@EITHER
+@WITHIN
 def test_evaluation_and_prediction_take_what_is_planned(
     executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +143,7 @@ def test_evaluation_and_prediction_take_what_is_planned(
 
 
 @pytest.mark.slow
-@EITHER
+@WITHIN
 def test_the_command_line_trains_with_what_is_planned(
     executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from executors import EITHER
+from executors import WITHIN
 from measured_memory import CALLS, EXACT, aligned_nbytes, arrays_nbytes, constants_nbytes, peaks_of
 
 import chainrule as cr
@@ -35,7 +35,7 @@ def begun(executor):
     return step, {"W": W, **state}, np.random.default_rng(2).standard_normal((ROWS, 16))
 
 
-@EITHER
+@WITHIN
 def test_a_step_takes_what_is_said(executor):
     step, given, x = begun(executor)
     state, report = step.init(given), step.memory(n=ROWS)
@@ -47,7 +47,7 @@ def test_a_step_takes_what_is_said(executor):
     assert [peak - more - expected for peak, more in zip(peaks, numbers, strict=True)] == EXACT
 
 
-@EITHER
+@WITHIN
 def test_a_step_in_parts_takes_what_is_said(executor):
     """But for the alignment of the sums and copies, and the numbers of the optimizer."""
     step, given, x = begun(executor)
@@ -61,7 +61,7 @@ def test_a_step_in_parts_takes_what_is_said(executor):
         assert 0 <= peak - expected <= 3 * ALIGNMENT
 
 
-@EITHER
+@WITHIN
 def test_prediction_takes_what_is_said_of_the_step(executor):
     step, given, x = begun(executor)
     report = step.memory(n=ROWS, predict="h", executor=executor)

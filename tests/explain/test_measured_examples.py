@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executors import EITHER
+from executors import WITHIN
 from measured_memory import (
     EXACT,
     aligned_nbytes,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("only_what_numpy_sees")
 
 
 @pytest.mark.sweep(47)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("calls", CALLS_OF.values(), ids=lambda calls: calls[0].name)
 def test_a_composite_and_its_gradient_take_what_is_said(calls: list[Any], executor: str) -> None:
     every = len(calls) - 1 or 1 if executor == "native" else 1  # the first and the last is compiled
@@ -53,7 +53,7 @@ def test_a_composite_and_its_gradient_take_what_is_said(calls: list[Any], execut
 
 
 @pytest.mark.sweep(5)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("case", cases.TINY, ids=lambda case: case.name)
 def test_a_benchmark_takes_what_is_said(case: Any, executor: str) -> None:
     problem = case.problem()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from executors import EITHER
+from executors import WITHIN
 from watched_runs import watched
 
 from chainrule.execute.executors import executor_of
@@ -27,7 +27,7 @@ def is_run(page: Path) -> bool:
 
 @pytest.mark.sweep(11)
 @pytest.mark.slow
-@EITHER
+@WITHIN
 @pytest.mark.parametrize(
     "page",
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from executors import EITHER
+from executors import WITHIN
 from measured_memory import (
     CALLS,
     EXACT,
@@ -69,7 +69,7 @@ def error_of_micro_batches(program: Program, count: int, executor: str, order: s
 
 @pytest.mark.sweep(13)
 @CASES
-@EITHER
+@WITHIN
 def test_runs_take_what_their_reports_say(program: Program, executor: str, order: str) -> None:
     graph = cr.trace(program.objective, **program.types)
     for one in (graph, cr.backward(graph, wrt="W")):
@@ -81,21 +81,21 @@ def test_runs_take_what_their_reports_say(program: Program, executor: str, order
 
 @pytest.mark.sweep(7)
 @CASES
-@EITHER
+@WITHIN
 def test_steps_take_what_their_reports_say(program: Program, executor: str, order: str) -> None:
     assert error_of_steps(program, executor, order) == EXACT
 
 
 @pytest.mark.sweep(13)
 @CASES
-@EITHER
+@WITHIN
 def test_micro_batches_take_what_is_said(program: Program, executor: str, order: str) -> None:
     """But for the alignment of the sums, and the numbers of the optimizer."""
     for error in error_of_micro_batches(program, 2, executor, order):
         assert 0 <= error <= 3 * ALIGNMENT
 
 
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("program", CHOICES, ids=lambda one: one.name)
 def test_a_choice_takes_what_the_larger_branch_does(program: Program, executor: str) -> None:
     """Which branch will be taken is not known before."""
@@ -108,7 +108,7 @@ def test_a_choice_takes_what_the_larger_branch_does(program: Program, executor: 
     assert max(errors) == 0, errors
 
 
-@EITHER
+@WITHIN
 def test_a_byte_more_is_seen(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, held = PROGRAMS[0], []
     objective = program.objective

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from executors import EITHER
+from executors import WITHIN
 from measured_memory import peaks_of
 from small_machine import having
 
@@ -125,7 +125,7 @@ def calls_of(way: Way, executor: str) -> dict[str, Callable[[], Callable[[], Any
 
 
 @pytest.mark.sweep(17)
-@EITHER
+@WITHIN
 @pytest.mark.parametrize("name", WAYS)
 def test_a_refusal_comes_first_and_says_what_is_needed(
     name: str, executor: str, monkeypatch: pytest.MonkeyPatch
