@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 
 import chainrule as cr
 from chainrule.execute.executors import prepare
-from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.duration import plan_nanoseconds, work_nanoseconds
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.planner import plan
-from chainrule.plan.sharing import Sharing
+from chainrule.plan.sharing import Sharing, busiest
 from chainrule.plan.speeds import SPEEDS, Level, speeds_of
+from chainrule.plan.untouched import untouched
+from chainrule.plan.work import ForeignWork, ProductWork
+from chainrule.schedule.records import Buffer
 
 WIDTHS = sorted(SPEEDS)
 
@@ -155,3 +159,101 @@ def test_crowding_slows_what_threads_share_and_nothing_else():
                 sum(work_nanoseconds(work, speeds) for work in works) for speeds in (known, crowded)
             )
             assert after / before == pytest.approx(1.5 if threads == 2 else 1.0, rel=0.01)
+
+
+def test_the_busiest_thread_is_waited_for():
+    assert busiest(8, 8, 2) == busiest(8, 4, 2) == 0.5
+    assert busiest(8, 6, 2) == 0.625  # of 1, 1, 2, 1, 1 and 2 one does five eighths
+    assert busiest(3, 3, 2) == 2 / 3 and busiest(1, 1, 4) == 1.0
+    (work,) = planned(multiplied, (512, 512), (512, 10), threads=2, vector_nbytes=32).works
+    assert isinstance(work, ProductWork)
+    (call,) = work.calls
+    assert call.tiles is not None
+    assert busiest(call.tiles.cells(call.gemm), call.parts, 2) == 0.5  # so many parts are made
+
+
+def test_bytes_beyond_the_caches_take_the_time_of_the_last_level():
+    speeds = replace(SPEEDS[32], memory=(Level(1000, 10.0), Level(2.0**62, 2.0)))
+    assert speeds.moving(800) == 80.0
+    assert speeds.moving(800, 300) == 50.0 + 150.0
+    assert speeds.moving(800, 9000) == 400.0  # no more than there are
+    assert speeds.moving(5000, 5000) == speeds.moving(5000) == 2500.0
+
+
+def test_what_nobody_touched_for_long_is_far():
+    x, y, z = (cr.trace(lambda x: x, x=cr.float32[1]).inputs[0].node for _ in range(3))
+    near, other = Buffer("scratch", 0, 2**16), Buffer("scratch", 2**16, 2**16)
+    places = [{x: near}, {y: other}, {z: near}, {x: near}]
+    # y is touched once in a run of 40; between the ends and starts of the others pass at most 10
+    assert untouched(places, [10.0] * 4, 15.0) == [[], [y], [], []]
+    assert untouched(places, [10.0] * 4, 30.0) == [[], [], [], []]
+    assert untouched(places, [10.0] * 4, 5.0) == [[], [y], [z], []]
+    assert untouched(places, [10.0] * 4, math.inf) == [()] * 4
+
+
+def test_a_plan_takes_longer_where_a_cache_does_not_keep_its_arrays():
+    made = planned(lambda x, y: np.tanh(x @ y) @ y, (256, 256), (256, 256))
+    speeds = replace(made.speeds, memory=(Level(2.0**21, 50.0), Level(2.0**62, 10.0)))
+    kept = plan_nanoseconds(made, speeds)
+    assert kept == tuple(work_nanoseconds(work, speeds) for work in made.works)
+    lost = plan_nanoseconds(made, replace(speeds, kept=0.0))
+    assert all(a <= b for a, b in zip(kept, lost, strict=True))
+    assert kept[0] < lost[0] <= kept[0] + 3 * 256 * 256 * 4 * (1 / 10 - 1 / 50) + 1
+
+
+def test_threads_that_multiply_together_exchange_matrices():
+    speeds = replace(SPEEDS[64], exchanging=0.1)
+
+    def more(threads, *shapes):
+        (work,) = planned(multiplied, *shapes, threads=threads).works
+        return work_nanoseconds(work, speeds) - work_nanoseconds(work, SPEEDS[64])
+
+    assert more(1, (512, 512), (512, 512)) == 0
+    assert abs(more(2, (512, 512), (512, 512)) - 0.1 * 512 * 512 * 4) <= 1  # nobody wrote x and y
+    assert more(2, (64, 64, 64), (64, 64, 64)) == 0  # each has matrices of its own
+
+
+def test_blas_takes_its_own_time():
+    (work,) = planned(multiplied, (768, 768), (768, 768), vector_nbytes=32).works
+    once, twice = (work_nanoseconds(work, replace(SPEEDS[32], blas=k)) for k in (1.0, 2.0))
+    (tiled,) = planned(multiplied, (128, 128), (128, 128), vector_nbytes=32).works
+    assert 1.8 * once < twice < 2 * once
+    assert len({work_nanoseconds(tiled, replace(SPEEDS[32], blas=k)) for k in (1.0, 2.0)}) == 1
+
+
+def test_short_rows_do_not_wait_for_their_sums():
+    def taken(columns, reduction):
+        made = planned(lambda x: np.sum(x, axis=1), (4096, columns))
+        speeds = replace(made.speeds, reduction=reduction)
+        return sum(work_nanoseconds(work, speeds) for work in made.works)
+
+    assert taken(16, 1.0) == taken(16, 9.0) and taken(640, 1.0) < taken(640, 9.0)
+
+
+def test_a_loop_takes_what_it_copies():
+    def copied(x, h, order, keeps):
+        def cell(h, xt):
+            h = np.tanh(h @ h + xt)
+            return h, (h if keeps else None)
+
+        return cr.scan(cell, h, np.moveaxis(x, 0, order) if order else x)[0]
+
+    def works(order, keeps, side=128):
+        shape = (side, 40, side) if order else (40, side, side)
+        graph = cr.trace(
+            lambda x, h: copied(x, h, order, keeps),
+            x=cr.float32[shape],
+            h=cr.float32[side, side],
+        )
+        made = plan(graph, [node for _, node in graph.outputs], vector_nbytes=32)
+        return next(one for one in made.works if isinstance(one, ForeignWork)), made.speeds
+
+    nbytes = 128 * 128 * 4
+    (plain, speeds), (moved, _), (kept, _) = works(0, False), works(1, False), works(0, True)
+    assert plain.copied_nbytes == 0  # the state lies over the one before, rows where they are read
+    assert moved.copied_nbytes == nbytes  # of rows that are not one after another
+    small, _ = works(0, False, 32)
+    assert small.copied_nbytes == 32 * 32 * 4  # too small a state for a place of its own
+    more = work_nanoseconds(moved, speeds) - work_nanoseconds(plain, speeds)
+    assert abs(more - 40 * speeds.moving(2 * nbytes)) <= 40
+    assert kept.copied_nbytes == nbytes  # into the row of the result

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+
+import numpy as np
 
 from chainrule.graph.body import Body, bodies_of
 from chainrule.graph.graph import Graph
@@ -52,9 +54,36 @@ def _places(out: Node) -> Places:
     return places(out.param("body"), out.param("constants"), out.param("carries"))
 
 
+def _copied(out: Node, operands: Sequence[np.ndarray]) -> int:
+    """Bytes of the rows that do not lie in C order, of states that have no place over those before,
+    and of stacked outputs that are other values already."""
+    body, carries = out.param("body"), out.param("carries")
+    first = out.param("constants") + carries
+    over = _places(out).carried
+    given = [item.node for item in body.graph.inputs]
+    outputs = [node for _, node in body.graph.outputs]
+    copied = [
+        row
+        for row, whole in zip(given[first:], operands[first:], strict=True)
+        if len(whole) and not whole[0, ...].flags.c_contiguous
+    ]
+    states = given[first - carries : first]
+    copied += [after for one, after in zip(states, outputs, strict=False) if one not in over]
+    there = {*given, *over.values()}
+    for one in outputs[carries:]:
+        if one in there:
+            copied.append(one)
+        there.add(one)
+    return sum(int(one.type.nbytes) for one in copied)
+
+
 LARGE_NBYTES = 1 << 16  # of an output: copying less after each iteration takes little time
 SCAN = Library(
-    turns=lambda out: out.param("length"), shorter=_shorter, quicker=_quicker, places=_places
+    turns=lambda out: out.param("length"),
+    shorter=_shorter,
+    quicker=_quicker,
+    places=_places,
+    copied=_copied,
 )
 COND = Library()
 WHILE = Library(turns=lambda out: None)

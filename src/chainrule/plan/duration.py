@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Collection, Mapping, Sequence
+from math import inf, prod
+from typing import TYPE_CHECKING
 
 from chainrule.graph.node import Node
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest
@@ -11,14 +12,20 @@ from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.loops.sweeps import Sweep
 from chainrule.plan.numpy_duration import iterations, node_nanoseconds
 from chainrule.plan.products.contraction import Gemm
-from chainrule.plan.products.tiles import Tiles, further_columns
+from chainrule.plan.products.tiles import Tiles, further_columns, rounds
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.routine_work import CALL_NANOSECONDS, RoutineWork
 from chainrule.plan.rows_work import RowsWork
+from chainrule.plan.sharing import busiest
 from chainrule.plan.speeds import Speeds
+from chainrule.plan.untouched import untouched
 from chainrule.plan.weights import weight
 from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
+from chainrule.primitives.primitive import Given
 from chainrule.primitives.routines import WIDE
+
+if TYPE_CHECKING:
+    from chainrule.plan.planner import Plan
 
 # How much longer LAPACK takes than products with as many operations in float64.
 LAPACK = 1.5
@@ -27,21 +34,32 @@ TOUCH = 10.0
 ROW_ARRAYS = 4  # the update and the row of the table; the sum, twice
 # Of what is done at the same time, computing and moving, how much of the shorter is on top.
 OVERLAP = 0.3
+OVERLAPPED = 2  # vectors of a row so short that the processor has several under way
 
 
-def work_nanoseconds(work: Work, speeds: Speeds) -> int:
-    """About how long the work takes, on the threads that share it; in whole nanoseconds, so that
-    sums do not depend on the order."""
-    return round(_nanoseconds(work, speeds))
+def plan_nanoseconds(plan: Plan, speeds: Speeds) -> tuple[int, ...]:
+    """About how long each instruction of a plan takes that runs again and again."""
+    first = [work_nanoseconds(work, speeds) for work in plan.works]
+    if speeds.kept == inf:
+        return tuple(first)
+    far = untouched(plan.places, first, speeds.kept)
+    pairs = zip(plan.works, far, strict=True)
+    return tuple([work_nanoseconds(work, speeds, nodes) for work, nodes in pairs])
 
 
-def _nanoseconds(work: Work, speeds: Speeds) -> float:
+def work_nanoseconds(work: Work, speeds: Speeds, far: Collection[Node] = ()) -> int:
+    """About how long the work takes, on the threads that share it, where these values lie beyond
+    all caches; in whole nanoseconds, so that sums do not depend on the order."""
+    return round(_nanoseconds(work, speeds, far))
+
+
+def _nanoseconds(work: Work, speeds: Speeds, far: Collection[Node]) -> float:
     match work:
         case NestWork():
-            return speeds.instruction + _nests(work.layouts, speeds)
+            return speeds.instruction + _nests(work.layouts, speeds, far)
         case ProductWork():
             root = work.products.root
-            return speeds.instruction + sum(_call(one, root, speeds) for one in work.calls)
+            return speeds.instruction + sum(_call(one, root, speeds, far) for one in work.calls)
         case RowsWork():
             moved = ROW_ARRAYS * work.count * work.row_nbytes
             return speeds.instruction + work.count * TOUCH + speeds.moving(moved)
@@ -51,8 +69,16 @@ def _nanoseconds(work: Work, speeds: Speeds) -> float:
             return node_nanoseconds(work.node, speeds.numpy)
         case ForeignWork():
             each = sum(work_nanoseconds(one, speeds) for one in work.works)
-            between = speeds.turn if is_repeated_by_code(work) else speeds.iteration
-            return (iterations(work.node) or 1) * (each + between)
+            each += speeds.turn if is_repeated_by_code(work) else speeds.iteration
+            each += speeds.moving(2 * work.copied_nbytes)
+            # what iterations read and write row by row comes from where all of it lies
+            whole = _moving({one: nbytes_of(one) for one in (*work.reads, work.node)}, speeds, far)
+            return (iterations(work.node) or 1) * each + whole
+
+
+def _moving(nodes: Mapping[Node, int], speeds: Speeds, far: Collection[Node]) -> float:
+    """About how long it takes to move so many bytes of each."""
+    return speeds.moving(sum(nodes.values()), sum(nodes[one] for one in far if one in nodes))
 
 
 def is_repeated_by_code(work: ForeignWork) -> bool:
@@ -61,20 +87,34 @@ def is_repeated_by_code(work: ForeignWork) -> bool:
     return not foreign and "condition" not in dict(work.node.params)
 
 
-def _shared(nanoseconds: float, parts: int, speeds: Speeds) -> float:
-    return speeds.shared(nanoseconds, parts) + (speeds.sharing if parts > 1 else 0.0)
+def _shared(nanoseconds: float, busiest: float, speeds: Speeds) -> float:
+    return speeds.shared(nanoseconds, busiest) + (speeds.sharing if busiest < 1 else 0.0)
 
 
-def _call(call: Call, root: Node, speeds: Speeds) -> float:
+def _busiest(call: Call) -> float:
+    """What of it the thread does that does most; BLAS's parts are taken to be alike."""
+    threads = call.sharing.parts
+    if threads == 1 or call.tiles is None:
+        return 1 / threads
+    return busiest(call.tiles.cells(call.gemm), call.parts, threads)
+
+
+def _call(call: Call, root: Node, speeds: Speeds, far: Collection[Node]) -> float:
     """About how long a product and the copies before it take."""
     packs = [one.pack for one in (call.x, call.y) if one.pack is not None]
     itemsize, gemm = root.dtype.itemsize, call.gemm
     matrices = gemm.calls * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n)
-    arrays = sum(map(nbytes_of, {call.x.node, call.y.node, root}))
-    moving = speeds.moving(min(matrices * itemsize, arrays))
+    arrays = {one: nbytes_of(one) for one in (call.x.node, call.y.node, root)}
+    beyond = sum(arrays[one] for one in arrays if one in far)
+    nbytes = min(matrices * itemsize, sum(arrays.values()))
+    moving = speeds.moving(nbytes, beyond)
     further = prod(loop.size for loop in further_columns(gemm))
     product = gemm.calls // further * _product(gemm, call.tiles, itemsize, speeds) + moving
-    return _nests(packs, speeds) + _shared(product, call.sharing.parts, speeds)
+    most = _busiest(call)
+    together = most < 1 and rounds(gemm) == 1  # else each thread has matrices of its own
+    written = sum(arrays[one] for one in arrays if not isinstance(one.primitive.kernel, Given))
+    exchanging = min(nbytes, written) * speeds.exchanging if together else 0.0
+    return _nests(packs, speeds, far) + _shared(product, most, speeds) + exchanging
 
 
 def _routine(work: RoutineWork, speeds: Speeds) -> float:
@@ -82,20 +122,20 @@ def _routine(work: RoutineWork, speeds: Speeds) -> float:
     operations = speeds.vector_nbytes // WIDE.itemsize * 2  # of one instruction on vectors
     multiplying = int(work.node.primitive.flops(work.node)) / operations * speeds.multiply_add
     calls = CALL_NANOSECONDS * prod(work.stack)
-    return _shared(calls + LAPACK * multiplying, work.sharing.parts, speeds)
+    return _shared(calls + LAPACK * multiplying, 1 / work.sharing.parts, speeds)
 
 
 # loop nests
 
 
-def _nests(layouts: Sequence[NestLayout], speeds: Speeds) -> float:
+def _nests(layouts: Sequence[NestLayout], speeds: Speeds, far: Collection[Node]) -> float:
     """About how long nests take one after another; each array is moved once for all of them."""
-    computing = sum(_shared(_computing(one, speeds), one.parts, speeds) for one in layouts)
+    computing = sum(_shared(_computing(one, speeds), one.busiest, speeds) for one in layouts)
     nodes: dict[Node, int] = {}
     for one in layouts:
         nodes |= _moved_nbytes(one.nest, one.row_count * prod(one.nest.columns))
-    parts = max((one.parts for one in layouts), default=1)
-    moving = speeds.shared(speeds.moving(sum(nodes.values())), parts)
+    least = min((one.busiest for one in layouts), default=1.0)
+    moving = speeds.shared(_moving(nodes, speeds, far), least)
     return max(computing, moving) + OVERLAP * min(computing, moving)
 
 
@@ -105,14 +145,16 @@ def _computing(layout: NestLayout, speeds: Speeds) -> float:
     *outer, columns = layout.nest.columns or (1,)
     vectors = prod(outer) * -(-columns // lanes)
     swept = [one for one in layout.sweeps if not one.is_empty]
-    row = vectors * sum(_of_vector(one, lanes, speeds) for one in swept)
+    # a sum waits for itself from vector to vector, but short rows are begun before others end
+    waiting = speeds.reduction if vectors > OVERLAPPED else speeds.operation
+    row = vectors * sum(_of_vector(one, lanes, speeds) + waiting * len(one.folds) for one in swept)
     return layout.row_count * (row + speeds.row * len(swept))
 
 
 def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds) -> float:
-    """About how long a sweep takes for one vector of columns, its data in the nearest cache."""
-    found = speeds.reduction * len(sweep.folds)
-    found += speeds.access * (len(sweep.restores) + len(sweep.rereads) + len(sweep.saves))
+    """About how long a sweep takes for one vector of columns, its data in the nearest cache, beside
+    sums over columns."""
+    found = speeds.access * (len(sweep.restores) + len(sweep.rereads) + len(sweep.saves))
     for one in sweep.computes:
         match one.kind:
             case Kind.LOAD if one.node.dtype.kind == "b":
@@ -164,7 +206,7 @@ def _product(gemm: Gemm, tiles: Tiles | None, itemsize: int, speeds: Speeds) -> 
         return speeds.product + speeds.access * m * n * k / lanes
     multiplied = speeds.product + speeds.multiply_add * -(-m // lanes) * n * k
     if tiles is None:  # BLAS packs both matrices
-        return multiplied + speeds.packing * (m + n) * k
+        return speeds.blas * (multiplied + speeds.packing * (m + n) * k)
     count = tiles.panels(gemm) * tiles.strips(gemm) * -(-k // tiles.depth)
     packed = tiles.groups * m * k if tiles.packs else 0
     packed += tiles.stacks(gemm) * n * k if tiles.packs_strips else 0

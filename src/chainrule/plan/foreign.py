@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 class Needs(NamedTuple):
     """Bytes of the arena, and those that are allocated outside of it at its fullest; of a loop of
-    compiled bodies, the works of one iteration."""
+    compiled bodies, the works of one iteration, and the bytes that are copied beside them."""
 
     workspace_nbytes: int
     allocated_nbytes: int
     works: tuple[Work, ...] = ()
+    copied_nbytes: int = 0
 
 
 def needs(
@@ -70,6 +71,7 @@ def needs(
         return Needs(0, max(fullest, held + evaluation_nbytes(node, piece, operands)))
     workspace, scratch = 0, taken_nbytes(node, operands)
     works: tuple[Work, ...] = ()
+    copied = 0
     if repeats_compiled_code(node):
         bodies = list(bodies_of(node))
         found = [of_body(body, places_in(node)) for body in bodies]
@@ -77,8 +79,11 @@ def needs(
         scratch -= max(map(iteration_nbytes, bodies))
         scratch += max(one.allocated_nbytes for one in found)
         works = tuple(work for one in found for work in one.works)
+        kernel = node.primitive.kernel
+        if isinstance(kernel, Library) and kernel.copied is not None:
+            copied = kernel.copied(node, operands)
     result = 0 if direct else nbytes_of(node)
-    return Needs(workspace, max(fullest, held + scratch + result), works)
+    return Needs(workspace, max(fullest, held + scratch + result), works, copied)
 
 
 def places_in(node: Node) -> Places:

@@ -7,6 +7,7 @@ and weighed otherwise is that of `duration`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 from chainrule.plan.loops.loop_work import LoopNest
@@ -44,6 +45,17 @@ class Sharing:
 def sharing(nanoseconds: float, threads: int) -> Sharing:
     """The decision for work of so many nanoseconds, where there are so many threads."""
     return Sharing(threads if nanoseconds > WORTH_SHARING else 1, nanoseconds)
+
+
+@lru_cache(maxsize=4096)
+def busiest(units: int, parts: int, threads: int) -> float:
+    """What of so many equal units of work the thread does that does most, where they are cut evenly
+    into parts and each thread takes the next one when it has done with its own."""
+    done = [0] * threads
+    for part in range(parts):
+        size = (part + 1) * units // parts - part * units // parts
+        done[done.index(min(done))] += size
+    return max(done) / units
 
 
 def nest_nanoseconds(nest: LoopNest) -> float:

@@ -7,6 +7,7 @@ vectors in SPEEDS.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from math import inf
 from typing import Any
 
 from chainrule.errors import InputError
@@ -53,11 +54,14 @@ class Speeds:
     `mask` a load of one of booleans, `lane` that of an element that does not lie beside the next,
     `reduction` what a sum over columns waits for in each vector, `row` what a row takes beside its
     columns.  Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside
-    them, `packing` an element, `product` a call.  `instruction` is what each begins with, `sharing`
-    what threads take to meet, `crowding` how many times as long each takes while all work (they
-    share memory, and often a core).  Of a loop whose body is compiled, `turn` is an iteration
-    beside the body where machine code goes through it, `iteration` where Python does.
-    `memory` are the levels, the nearest first; the last holds everything.
+    them, `packing` an element, `product` a call; BLAS takes `blas` times as long as tiles.
+    `instruction` is what each begins with, `sharing` what threads take to meet, `crowding` how many
+    times as long each takes while all work (they share memory, and often a core), `exchanging` a
+    byte of computed matrices that threads multiply together, as another one wrote some.  Of a loop
+    whose body is compiled, `turn` is an iteration beside the body where machine code goes through
+    it, `iteration` where Python does.
+    `memory` are the levels, the nearest first; the last holds everything, also what no instruction
+    touched for `kept`.
     """
 
     vector_nbytes: int
@@ -74,19 +78,25 @@ class Speeds:
     instruction: float
     sharing: float
     memory: tuple[Level, ...]
+    blas: float = 1.0
     crowding: float = 1.0
+    exchanging: float = 0.0
     turn: float = 200.0
     iteration: float = 10000.0
+    kept: float = inf
     numpy: InNumPy = InNumPy()
 
-    def moving(self, nbytes: float) -> float:
-        """About how long so many bytes take between memory and vectors, read or written once."""
+    def moving(self, nbytes: float, far: float = 0.0) -> float:
+        """About how long so many bytes take between memory and vectors, read or written once, where
+        so many of them lie in the last level."""
         level = next((one for one in self.memory if nbytes <= one.nbytes), self.memory[-1])
-        return nbytes / level.nbytes_each_nanosecond
+        far = min(far, nbytes)
+        near = (nbytes - far) / level.nbytes_each_nanosecond
+        return near + far / self.memory[-1].nbytes_each_nanosecond
 
-    def shared(self, nanoseconds: float, parts: int) -> float:
-        """What takes so long on one thread, on as many as there are parts."""
-        return nanoseconds if parts == 1 else nanoseconds * self.crowding / parts
+    def shared(self, nanoseconds: float, busiest: float) -> float:
+        """What takes so long on one thread, on several of which the busiest does so much of it."""
+        return nanoseconds if busiest == 1 else nanoseconds * self.crowding * busiest
 
 
 PRODUCTS = ("multiply_add", "tile", "packing", "product")

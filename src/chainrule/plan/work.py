@@ -123,7 +123,7 @@ class ForeignWork:
     """A node that has no kernel; what it takes, see `foreign.needs`.
 
     `fails`: it may stop the run by more than its `checks`, whenever it runs.  `works` are those of
-    one iteration, of a loop whose bodies are compiled.
+    one iteration, of a loop whose bodies are compiled; beside them it copies `copied_nbytes`.
     """
 
     node: Node
@@ -134,6 +134,7 @@ class ForeignWork:
     workspace_nbytes: int = 0
     allocated_nbytes: int = 0
     works: tuple[Work, ...] = ()
+    copied_nbytes: int = 0
 
     @property
     def writes(self) -> tuple[Node, ...]:
@@ -246,8 +247,7 @@ class Worker:
         assert where is not None
         value = builder.at(updates, where)
         found = tuple(builder.at(one, where[: one.ndim]) for one in indices)
-        strides = row_major(node.shape)
-        count = len(indices)
+        strides, count = row_major(node.shape), len(indices)
         rest = where[indices[0].ndim :]
         place = address(rest, strides[count:], builder.domain)
         reach = address(where, row_major(updates.shape), builder.domain)

@@ -181,7 +181,8 @@ class Library:
     loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
     `shorter`, of a loop, gives graphs of the same values and bits, in which fewer and fewer states
     of such loops are kept; `quicker`, at sizes, those in which nothing is computed twice, the
-    quickest first.  `places`, of a loop, says which outputs of its body need no array of their own.
+    quickest first.  `places`, of a loop, says which outputs of its body need no array of their own,
+    `copied`, for how its operands lie, the bytes that are copied at an iteration of a compiled one.
     """
 
     lapack: bool = False
@@ -194,6 +195,7 @@ class Library:
     shorter: Callable[[Graph], Iterable[Graph]] | None = None
     quicker: Callable[[Graph, Mapping[str, int]], Iterable[Graph]] | None = None
     places: Callable[[Node], Places] | None = None
+    copied: Callable[[Node, Sequence[np.ndarray]], int] | None = None
 
 
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from chainrule.advice.showing import Table, duration, number
@@ -76,24 +78,30 @@ class Ways(NotPickled):
         arrays that are made up, or on `arrays`, by name; ways on several devices run as threads.
         Ctrl-C gives what is known by then.
         """
-        from chainrule.explain.cost.measured_runs import timed
+        from chainrule.explain.cost.measured_runs import ENOUGH, ROUNDS, turn
 
         places = range(len(self.fitting)) if chosen is None else list(chosen)
         measured: dict[int, float] = {}
+        begun = time.perf_counter()
 
         def task(place: int) -> Callable[[], Iterable[TrainingWay]]:
             def run() -> Iterable[TrainingWay]:
                 one = self.fitting[place]
-                if one.run is not None:
-                    (found,) = timed([one.run(arrays)], [one.seconds * 1e9])
-                    if found.is_measured:
-                        measured[place] = found.nanoseconds / 1e9
+                known = measured.get(place, inf)
+                is_enough = known < inf and time.perf_counter() - begun > ENOUGH
+                if one.run is not None and not is_enough:
+                    found = turn(one.run(arrays)) / 1e9
+                    if found < inf:
+                        measured[place] = min(found, known)
                 return ()
 
             return run
 
-        tasks = [(self.fitting[place].what, task(place)) for place in places]
-        _, unknown = _done(tasks, progress=progress)
+        # in turns, so that what else the machine does for a while disturbs none of them always
+        once = [(self.fitting[place].what, task(place)) for place in places]
+        _, undone = _done(once * ROUNDS, progress=progress)
+        done = {self.fitting[place].what for place in measured}
+        unknown = tuple(name for name in dict.fromkeys(undone) if name not in done)
         fitting = tuple(
             replace(one, measured_seconds=measured.get(place, one.measured_seconds))
             for place, one in enumerate(self.fitting)

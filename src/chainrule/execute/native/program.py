@@ -22,7 +22,7 @@ from chainrule.execute.native.runtime.quick import QuickCall
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.duration import plan_nanoseconds
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import Role, roles_of
 from chainrule.plan.speeds import Speeds
@@ -69,7 +69,7 @@ class NativeProgram:
         """About how many nanoseconds each instruction takes on a machine with these speeds; by
         default with those by which the plan was made."""
         known = self.plan.speeds if speeds is None else speeds
-        return tuple([work_nanoseconds(work, known) for work in self.plan.works])
+        return plan_nanoseconds(self.plan, known)
 
     @cached_property
     def launcher(self) -> Launcher:

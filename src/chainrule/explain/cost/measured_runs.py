@@ -50,7 +50,7 @@ def timed(runs: Sequence[Run], estimated: Sequence[float]) -> list[Timed]:
     begun = time.perf_counter()
     for done in range(ROUNDS):
         if not done or time.perf_counter() - begun < ENOUGH:
-            least = [min(one, _turn(run)) for one, run in zip(least, runs, strict=True)]
+            least = [min(one, turn(run)) for one, run in zip(least, runs, strict=True)]
     pairs = list(zip(least, estimated, strict=True))
     scale = median([taken / about for taken, about in pairs if taken < inf and about] or [1.0])
     return [
@@ -109,7 +109,7 @@ def _known(graph: Graph, measure: Measure) -> dict[str, Any]:
     return {}
 
 
-def _turn(run: Run) -> float:
+def turn(run: Run) -> float:
     """The least nanoseconds of some calls; infinite where there is no memory for them."""
     try:
         call = run()

@@ -16,7 +16,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.loops.axes import merged
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest, Store
 from chainrule.plan.loops.sweeps import Sweep, sweeps, sweeps_storing_last
-from chainrule.plan.sharing import Sharing
+from chainrule.plan.sharing import Sharing, busiest
 from chainrule.schedule.records import aligned
 
 FAILED_NBYTES = 64  # a cache line for each part's flag
@@ -99,6 +99,11 @@ class NestLayout:
     def parts(self) -> int:
         """In how many parts it is cut."""
         return self.sharing.parts
+
+    @property
+    def busiest(self) -> float:
+        """What of it the thread does that does most."""
+        return busiest(self.row_count, self.parts, self.parts) if self.parts > 1 else 1.0
 
     @property
     def workspace_nbytes(self) -> int:

@@ -16,6 +16,7 @@ from math import prod
 import numpy as np
 
 from chainrule.plan.products.contraction import Gemm, Loop
+from chainrule.plan.sharing import busiest
 
 # Columns of a tile, by the bytes of a vector and the number of vectors in a panel.  The sums, the
 # vectors of A and one of B fill the registers.  The more vectors, the fewer loads and instructions
@@ -126,9 +127,12 @@ class Tiles:
         return itemsize * (size + (self.bunch_size if self.packs_strips else 0))
 
     def parts(self, gemm: Gemm, nanoseconds: float, threads: int) -> int:
-        """In how many parts so many threads share the cells."""
+        """In how many parts so many threads share the cells: so that none waits long for another,
+        and then as many as are worth it."""
+        cells = max(self.cells(gemm), 1)
         worth = min(int(nanoseconds / SHORTEST_PART), PARTS_A_THREAD * threads)
-        return max(1, min(self.cells(gemm), max(worth, threads)))
+        counts = range(min(threads, cells), min(cells, max(worth, threads)) + 1)
+        return min(reversed(counts), key=lambda count: busiest(cells, count, threads))
 
 
 def is_for_blas(gemm: Gemm, vector_nbytes: int) -> bool:
