@@ -12,7 +12,7 @@ import chainrule as cr
 from chainrule.errors import InputError, MemoryLimitError
 
 ROWS, PARTS = 512, 4
-PROGRAM, SMALL = deep(6, 32), deep(3, 32)
+PROGRAM, SMALL = deep(6, 32), deep(4, 32)
 
 
 @pytest.mark.sweep(2)
