@@ -56,7 +56,7 @@ TINY: tuple[Case, ...] = (
     cross_entropy.case("tiny-cross-entropy", 4, 3),
     attention.case("tiny-attention", 5, 2, 3),
     mlp.hessian_case("tiny-hessian-vector", 5, 7, 3, 4),
-    programs.logistic_case("tiny-logistic", 5, 4),
+    programs.logistic_case("tiny-logistic", 4, 5),
     programs.lstm_case("tiny-lstm", 3, 4, 5, 2),
     programs.embedding_case("tiny-embedding", 40, 3, 5),
     programs.mixture_case("tiny-mixture", 6, 3, 2),

@@ -327,7 +327,7 @@ def kalman_case(name: str, steps: int, states: int, outputs: int) -> Case:
         name=name,
         title=f"likelihood of a Kalman filter, SGD, {steps} steps of {states} states",
         problem=problem,
-        variants=training_variants(kalman, torch_kalman, {"jit": jax_kalman}, sgd(1e-3)),
+        variants=training_variants(kalman, torch_kalman, {"jit": jax_kalman}, sgd(LEARNING_RATE)),
         missing={"NumPy": NOT_WRITTEN},
         trains=True,
     )

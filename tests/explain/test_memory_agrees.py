@@ -72,11 +72,17 @@ def seen(x: float32["n 6"], W: float32["6 4"]):
 
 @pytest.mark.parametrize("executor", ["reference", pytest.param("native", marks=needs_native)])
 def test_a_view_is_explained_by_the_value_that_it_shows(executor: str) -> None:
+    """And by its own readers first, then by those of the view that keeps the memory longest."""
     report = cr.backward(cr.trace(seen), wrt="W").memory(n=8, executor=executor)
-    stored = report.why("p").partition("bytes, ")[2]
-    assert stored.startswith("is kept from instruction 1 to ")
+    span, kept = "is kept from instruction 1 to 5: ", "its memory is kept for the view "
+    last, own = ("t", "tanh(q)") if executor == "reference" else ("q", "exp(t)")
+    assert f"bytes, {span}{kept}{last}, which dJ/d{last} = " in report.why("p")
+    other = "q" if last == "t" else "t"
     for name in ("q", "t"):
-        assert report.why(name).endswith(f"bytes, is a view of p, which {stored}")
+        assert f"bytes, is a view of p, which {span}" in report.why(name)
+        longer = f", and its memory is kept longer for the view {last}, which dJ/d{last} = "
+        assert (longer in report.why(name)) == (name == other)
+    assert own in report.why(other).partition(span)[2].partition(" needs it")[0]
 
 
 def test_numbers_that_are_generated_are_told_from_what_nothing_needs() -> None:
