@@ -57,6 +57,11 @@ def pytest_configure(config):
     settings.load_profile("untimed")
     config.pluginmanager.register(Watchdog())
 
+    from chainrule.testing import gradients  # imports NumPy, for which variables are set above
+
+    # One of some hundred seeds chooses a direction in which finite differences cannot decide.
+    gradients._new_seed = lambda: 0
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):

@@ -128,7 +128,7 @@ def _first(
 ) -> _Check:
     """The check of `f` itself."""
     call = flat_call(f, args, wrt)
-    drawn = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+    drawn = _new_seed() if seed is None else seed
     return _Check(
         function=call.function,
         shown=function_name(f),
@@ -138,6 +138,11 @@ def _first(
         generator=np.random.default_rng(drawn),
         rtol=rtol,
     )
+
+
+def _new_seed() -> int:
+    """Another one in each call."""
+    return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 # One order -----------------------------------------------------------------------------------
