@@ -13,7 +13,6 @@ from namespaces import traced
 from programs import Program, random_programs
 
 import chainrule as cr
-from chainrule.execute.native import planned
 from chainrule.plan import budget
 from chainrule.plan.budget import within
 from chainrule.plan.fragments import Fragments
@@ -141,7 +140,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, how: Any) -> list[Plan]:
         plans.append(how(made))
         return plans[-1]
 
-    monkeypatch.setattr(planned, "within", instead)
+    monkeypatch.setattr(budget, "within", instead)
     return plans
 
 
