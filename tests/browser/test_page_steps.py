@@ -236,3 +236,34 @@ def test_a_step_says_all_that_it_makes_and_from_what(opened) -> None:
         assert any(name in one for one in gives), (told, rows)
     assert any("…" in one for one in rows if not one.startswith("gives")), "no numbers of operands"
     assert section.locator(".equation").count() == len(gives) - 1 > 0
+
+
+def test_the_memory_says_which_steps_are_one_instruction_and_what_an_unnamed_array_holds(
+    opened,
+) -> None:
+    page = opened("recurrent")
+    packed = page.locator("#data").text_content()
+    memory = json.loads(gzip.decompress(base64.b64decode(packed)))["memory"]
+    loop = next(one for one in memory["lives"] if one["label"].startswith("the loop over cell"))
+    page.locator(".alive-list button", has_text="the loop over cell").first.click()
+    settle(page)
+    told = page.locator("#inspector section").first.inner_text()
+    assert told.startswith("the loop over cell") and loop["parts"] in told
+    assert f"made at step {loop['step'] + 1}" in " ".join(told.split())
+    svg = page.locator("#panel-memory svg.memory").bounding_box()
+    column = (svg["width"] - 76) / len(memory["live"])
+    x = svg["x"] + 66 + column * (loop["first"] + 0.5)
+    page.mouse.click(x, svg["y"] + svg["height"] - 60)
+    settle(page)
+    assert cursor(page)[0] == loop["step"] + 1
+    head = page.locator("#panel-memory .alive-head")
+    for step in range(1, cursor(page)[1] + 1):  # to one that shares its instruction
+        page.locator("#step-slider").fill(str(step))
+        settle(page)
+        caption = page.locator(".chart-caption").inner_text()
+        assert caption.startswith("columns are instructions")
+        if "·" in caption:
+            break
+    found = re.search(r" · (steps (\d+) (and|to) (\d+) (are|begin with) one instruction)$", caption)
+    assert found and int(found[2]) == step < int(found[4])
+    assert found[1][1:] in head.inner_text()

@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from chainrule.explain.memory.report import MemoryReport
@@ -187,8 +187,10 @@ def _check_spans(data: Data) -> None:
     for begin, end in pairwise([*begins, len(live)]):
         spans[begin] = range(begin if spans else min(begin, 1), end)
     assert not begins or sum(map(len, spans.values())) == len(live) - min(begins[0], 1)
-    for one in data["steps"]:
+    for one, after in zip_longest(data["steps"], instructions[1:]):
         span = spans[one["instruction"]]
+        if after == one["instruction"]:  # the last of them takes the others
+            span = range(span.start, after + 1)
         assert one["fullest_instruction"] in span
         assert one["live_nbytes"] == live[one["fullest_instruction"]]
         assert one["live_nbytes"] == max(live[number] for number in span)
@@ -201,7 +203,9 @@ def _check_memory(data: Data) -> None:
     assert len(live) == memory["count"] + 1
     total = [0] * len(live)
     for one in memory["lives"]:
-        assert set(one) == set("value inside label parts kind nbytes first last".split())
+        assert set(one) == set("value inside label parts kind nbytes first last step".split())
+        assert (one["step"] is None) == (not one["first"] or not steps)
+        assert one["step"] is None or one["step"] in range(len(steps))
         for key in ("value", "inside"):
             assert one[key] is None or one[key] in range(len(data["values"]))
         assert one["label"] and not one["label"].startswith("%")

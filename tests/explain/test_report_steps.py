@@ -11,7 +11,7 @@ from reports import EITHER, both, deep, step
 from test_report_data import arrays
 
 import chainrule as cr
-from chainrule import float32
+from chainrule import float32, int64
 from chainrule.explain.report.data import report_data
 from chainrule.explain.report.spans import step_at
 
@@ -98,3 +98,47 @@ def test_a_gradient_of_one_term_has_no_parts() -> None:
     data = report_data(both(), arrays())
     parts = {name for one in data["steps"] for name in named(data, one["adds"])}
     assert parts == {"dJ/dW1", "dJ/dW2"}
+
+
+def picked(x: float32["8 6 5"], y: int64["6"], W: float32["12 7"], V: float32["7 4"]):
+    """A loop whose last state is used, and elements that are picked of a softmax."""
+
+    def cell(s, xt):
+        s = np.tanh(np.concatenate([s, xt], axis=1) @ W)
+        return s, s
+
+    last, _ = cr.scan(cell, np.zeros((6, 7), np.float32), x)
+    p = cr.softmax(last @ V)
+    loss = -np.mean(np.log(p[np.arange(6), y]))
+    return loss
+
+
+def test_a_gradient_that_is_never_stored_is_made_by_the_update_that_uses_it() -> None:
+    step = cr.training_step(picked, ("W", "V"), cr.sgd(0.1), executor="native")
+    data = checked(report_data(step, sizes={}))
+    values, places = by_name(data), list(by_name(data))
+    steps = {one["title"]: one for one in data["steps"]}
+    update = steps["update: V_next"]
+    assert values["dloss/dV"]["stored"] is False
+    assert named(data, update["writes"]) == ["V_next", "dloss/dV"]
+    at = data["steps"].index(update)
+    assert f"step {at + 1} uses it on the way to V_next" in values["dloss/dV"]["why"]
+    assert [term["step"] for term in values["dloss/dV"]["chain"]] == [at]
+    life = values["last"]["life"]
+    assert (life["reader"], life["to_end"]) == (at, True)
+    assert places.index("last") in update["frees"]
+    # the loop is made where it is computed
+    loop = next(one for one in data["memory"]["lives"] if one["label"].startswith("the loop over"))
+    first = data["steps"][loop["step"]]
+    assert named(data, [first["loop"]]) == ["last"] and first["instruction"] == loop["first"]
+    # steps of one instruction: only the last of them takes what is done after it
+    ends = {one["instruction"]: one for one in data["steps"]}
+    for one in data["steps"]:
+        if one is not ends[one["instruction"]]:
+            assert one["fullest_instruction"] <= one["instruction"]
+
+
+def test_elements_that_are_picked_are_read_from_where_they_are() -> None:
+    graph = cr.backward(cr.trace(picked), wrt=("W", "V"))
+    data = checked(report_data(graph, sizes={}))
+    assert set(named(data, by_name(data)["dloss/dp"]["reads"])) == {"p", "y"}

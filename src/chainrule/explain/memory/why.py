@@ -260,7 +260,7 @@ def _first_life(run: RunMemory, life: Life, node: Node, timing: Timing) -> str:
             Kind.STATE: "belongs to the optimizer",
             Kind.CONSTANT: "is a constant",
             Kind.INPUT: "is an input",
-        }.get(kind, "is a result")
+        }.get(kind, "is a result: its array comes from outside")
         return f"{role}, and there all the time" + (
             f"; {timing.at(life.last_read)} needs it last: {why}" if why else ""
         )

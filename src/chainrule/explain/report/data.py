@@ -78,13 +78,13 @@ def report_data(
     pictures = Pictures(picture_nbytes)
     values = Values(subject, reading, equations, notation_of(graph, indices, symbols), pictures)
     run = None if subject.memory is None else subject.memory.main
-    steps = steps_of(subject.graph, run, values.ids, values.given)
+    steps = steps_of(subject.graph, run, values.ids, values.given, values.read_by)
     listed = values.data(steps)
     for value, one in enumerate(listed):
         one["life"] = steps.lives.get(value)
     memory = None
     if subject.memory is not None:
-        memory = memory_data(subject.memory, reading, values.id_of, steps.data)
+        memory = memory_data(subject.memory, reading, values.id_of, steps)
     ranks = None
     if split is not None and subject.memory is not None:
         ranks = split.ranks_data(subject.sizes)

@@ -15,9 +15,11 @@ from chainrule.explain.nonfinite.phrases import UNNAMED, phrase
 from chainrule.explain.reading.statements import Reading
 from chainrule.explain.report.plain import text
 from chainrule.explain.report.spans import step_at
+from chainrule.explain.report.steps import Steps
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.node import Node
 from chainrule.primitives.sources import constant
+from chainrule.schedule.usage import Life
 
 MOST_LIVES = 200
 
@@ -26,7 +28,7 @@ def memory_data(
     report: MemoryReport,
     reading: Reading,
     ids: Mapping[Node, int],
-    steps: Sequence[Mapping[str, Any]],
+    steps: Steps,
 ) -> dict[str, Any]:
     """The `memory` of a page; `reading` is of the graph of the report's main run."""
     run = report.main
@@ -46,6 +48,7 @@ def memory_data(
                     "nbytes": life.nbytes,
                     "first": life.first,
                     "last": life.last,
+                    "step": _making_step(steps, life),
                 }
             )
             continue
@@ -61,7 +64,7 @@ def memory_data(
         "keep": report.keep if isinstance(report.keep, str) else list(report.keep),
         "peak_nbytes": run.peak_nbytes,
         "peak_instruction": run.peak_instruction,
-        "peak_step": _peak_step(steps, run.peak_instruction),
+        "peak_step": _peak_step(steps.data, run.peak_instruction),
         "unit": "instruction",
         "count": usage.count,
         "parts": {kind: nbytes for kind, nbytes in run.parts.items() if nbytes},
@@ -96,6 +99,13 @@ def part_of(reading: Reading, node: Node) -> str:
         return in_words(node)
     statement = reading.statement_of.get(node)
     return "a value without a name" if statement is None else f"a part of {statement.name}"
+
+
+def _making_step(steps: Steps, life: Life) -> int | None:
+    """The step that makes it; None for what is there before the first."""
+    if not steps.data or not life.first:
+        return None
+    return steps.timing.when(life.first, life.node) - 1
 
 
 def _peak_step(steps: Sequence[Mapping[str, Any]], instruction: int) -> int | None:

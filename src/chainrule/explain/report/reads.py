@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from chainrule.explain.reading.statements import FORWARD, Reading, is_repeated
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.node import Node
+from chainrule.primitives.primitive import MOVING, Gather
 
 MOST = 300  # values that are remembered of one without a name
 
@@ -16,7 +17,8 @@ def reads_of(reading: Reading, ids: Mapping[Node, int]) -> tuple[dict[Node, tupl
 
     What has the name of a gradient alone is no named value to the forward pass (see `read_apart`).
     Where a pass reads what is inside of a statement of another one (the backward pass: x W of
-    h = max(x W, 0)), it reads that statement's value: it computes nothing from x and W.
+    h = max(x W, 0)), it reads that statement's value: it computes nothing from x and W.  Elements
+    that are only picked or moved there (p[i] of -log(p[i])) are read from where they are.
     One walk through the graph.  Of an unnamed value that is made from very many, only the first
     are remembered, or a chain of them would take quadratic time; the second result counts these.
     """
@@ -40,7 +42,7 @@ def reads_of(reading: Reading, ids: Mapping[Node, int]) -> tuple[dict[Node, tupl
             kept, cut = kept[:MOST], cut + 1
         found[node] = kept
         outside[node] = kept
-        if is_repeated(node):
+        if is_repeated(node) or isinstance(node.primitive.kernel, (Gather, *MOVING)):
             seen = [(ids[one],) if one in ids else outside[one] for one in node.inputs]
             outside[node] = tuple(dict.fromkeys([at for one in seen for at in one]))
         elif statement and statement.value in ids and not holds_bodies(node):

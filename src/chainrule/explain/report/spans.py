@@ -21,13 +21,13 @@ def step_at(instructions: Sequence[int], number: int) -> int:
 def fullest_of(instructions: Sequence[int], usage: Usage) -> list[int]:
     """For each step the first instruction, of those that it takes, at which most bytes are in use.
 
-    Steps that begin with the same instruction take the same ones, the last step all to the end.
+    Of steps that begin with the same instruction all take that one, and the last of them also those
+    up to the next step; the last step takes all to the end.
     """
     live = usage.live_nbytes
-    begins = list(dict.fromkeys(instructions))
-    found: dict[int, int] = {}
-    for begin, end in pairwise([*begins, len(live)]):
-        first = begin if found else min(begin, 1)
-        span = live[first:end]
-        found[begin] = first + span.index(max(span))
-    return [found[begin] for begin in instructions]
+    found: list[int] = []
+    for begin, after in pairwise([*instructions, len(live)]):
+        first = begin if begin > instructions[0] else min(begin, 1)
+        span = live[first : max(after, begin + 1)]
+        found.append(first + span.index(max(span)))
+    return found

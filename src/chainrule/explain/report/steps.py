@@ -37,12 +37,17 @@ class Steps:
 
 
 def steps_of(
-    graph: Graph, run: RunMemory | None, ids: Mapping[str, int], given: Collection[str]
+    graph: Graph,
+    run: RunMemory | None,
+    ids: Mapping[str, int],
+    given: Collection[str],
+    read_by: Sequence[Sequence[int]],
 ) -> Steps:
     """The steps of a page about `graph`; that of the run is the same at known sizes.
 
     `ids` are the places of values by name; those in `given` are there before the first step.
-    Without a run the order is that of the graph.
+    `read_by` are the places of what is made from each.  Without a run the order is that of the
+    graph.
     """
     circles = circles_of(graph)
     times = _times(circles, graph, run)
@@ -51,9 +56,18 @@ def steps_of(
     for at, one in enumerate(order):
         for node in one.nodes:
             making.setdefault(node, at)
-    writes, adds = _writes(order, making, ids, given, graph)
     # a circle may have to wait for one that is begun later: to a reader, numbers only rise
     instructions = list(accumulate((times[one.key] for one in order), max))
+    drawn = _drawn(order, making, ids, given, graph)
+    places = drawn if run is None else _done(drawn, run, instructions, ids, read_by)
+    making |= {graph.names[name]: at for name, at in places.items() if graph.names[name] in making}
+    writes: list[list[int]] = [[] for _ in order]
+    for name, at in sorted(places.items(), key=lambda pair: pair[1] > drawn[pair[0]]):
+        writes[at].append(ids[name])  # first what the step is drawn to make
+    adds = [
+        [ids[name] for name in one.gives if name in drawn and at < drawn[name]]
+        for at, one in enumerate(order)
+    ]
     lives = {} if run is None else _lives(graph, run, ids, making)
     frees = _frees(writes, instructions, run, lives)
     loops = first_results(graph, ids)
@@ -78,7 +92,7 @@ def steps_of(
         for at, one in enumerate(order)
     ]
     adding = {
-        (name, one.unit.statement.name): at
+        (name, one.unit.statement.name): places[name] if at == drawn.get(name) else at
         for at, one in enumerate(order)
         if one.is_mirrored
         for name in one.gives
@@ -157,15 +171,14 @@ def _order(circles: Sequence[Circle], times: Mapping[str, int]) -> list[Circle]:
     return found
 
 
-def _writes(
+def _drawn(
     order: Sequence[Circle],
     making: Mapping[Node, int],
     ids: Mapping[str, int],
     given: Collection[str],
     graph: Graph,
-) -> tuple[list[list[int]], list[list[int]]]:
-    """The values that are there after each step: each once, where the last part of it is made; and
-    those of which each step makes a part before that.
+) -> dict[str, int]:
+    """The step of the last arrow that leads to each computed value.
 
     What no arrow leads to is there when what it is inside of is made, or, where it takes no
     computing, when the backward pass begins.
@@ -174,16 +187,33 @@ def _writes(
     for at, one in enumerate(order):
         last |= dict.fromkeys(one.gives, at)
     begins = next((at for at, one in enumerate(order) if one.is_mirrored), len(order) - 1)
-    writes: list[list[int]] = [[] for _ in order]
-    for name, value in ids.items():
-        if name not in given and order:
-            at = last.get(name, making.get(graph.names[name], begins))
-            writes[at].append(value)
-    adds = [
-        [ids[name] for name in one.gives if name not in given and at < last[name]]
-        for at, one in enumerate(order)
-    ]
-    return writes, adds
+    return {
+        name: last.get(name, making.get(graph.names[name], begins))
+        for name in ids
+        if name not in given and order
+    }
+
+
+def _done(
+    drawn: Mapping[str, int],
+    run: RunMemory,
+    instructions: Sequence[int],
+    ids: Mapping[str, int],
+    read_by: Sequence[Sequence[int]],
+) -> dict[str, int]:
+    """The step after which each value is there: a later one than `drawn`, where its instruction is
+    done during that.  (A gradient that is never stored is computed by the update that uses it.)
+    """
+    places: dict[int, int] = {}
+    for name, value in sorted(ids.items(), key=lambda pair: -pair[1]):  # first what reads others
+        if name in drawn:
+            at = drawn[name]
+            during = step_at(instructions, run.made_at(run.graph.names[name]))
+            if instructions[during] > instructions[at]:
+                readers = [places[one] for one in read_by[value] if one in places]
+                at = max(at, min([during, *readers]))
+            places[value] = at
+    return {name: places[ids[name]] for name in drawn}
 
 
 def _frees(

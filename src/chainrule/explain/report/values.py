@@ -60,7 +60,8 @@ class Values:
         self.iterations = IterationsOf(self.why_zero.computed)
         self.gradients = self._gradients()
         self.id_of = self._main_ids()
-        self.shortened = 0
+        self.reads, self.shortened = reads_of(reading, self.id_of)
+        self.read_by = self._read_by()
 
     def _gradients(self) -> dict[str, Gradient]:
         """The gradients of values, by the names that `backward` gives them."""
@@ -87,6 +88,14 @@ class Values:
                 ranks[node], found[node] = rank, self.ids[name]
         return found
 
+    def _read_by(self) -> list[list[int]]:
+        """The places of the values that are made from each."""
+        found: list[list[int]] = [[] for _ in self.nodes]
+        for name, node in self.nodes.items():
+            for one in self.reads.get(node, ()):
+                found[one].append(self.ids[name])
+        return found
+
     @property
     def given(self) -> set[str]:
         """The names of what is there before anything is computed; gradients are none of it."""
@@ -96,11 +105,6 @@ class Values:
     def data(self, steps: Steps) -> list[dict[str, Any]]:
         """The `values` of a page."""
         arrays = dict(self._arrays())
-        reads, self.shortened = reads_of(self.reading, self.id_of)
-        read_by: list[list[int]] = [[] for _ in self.nodes]
-        for name, node in self.nodes.items():
-            for one in reads.get(node, ()):
-                read_by[one].append(self.ids[name])
         gradient_of: dict[int, int] = {}
         for name, gradient in self.gradients.items():
             gradient_of.setdefault(self.id_of[gradient.wrt], self.ids[name])
@@ -117,8 +121,8 @@ class Values:
                     "chain": [] if gradient is None else self.chains.terms(name, gradient, steps),
                     "gradient": gradient_of.get(self.ids[name]),
                     "of": None if gradient is None else self.id_of[gradient.wrt],
-                    "reads": list(reads.get(node, ())),
-                    "read_by": read_by[self.ids[name]],
+                    "reads": list(self.reads.get(node, ())),
+                    "read_by": self.read_by[self.ids[name]],
                     "loop": loops.get(node),
                     "iterations": self.iterations.data(holders.get(self.ids[name])),
                     **self.needs.data(name, node, steps.timing),

@@ -3,8 +3,9 @@
 /**
  * @typedef {Object} Actions
  * @property {function(number|string|null, boolean=): void} select marks it, wherever it is
- * @property {function(number|string, boolean=): void} reveal unfolds what hides it, marks it, goes
- *   there; without `asked` nothing is opened about it in a small window
+ * @property {function(number|string, boolean=, any=): void} reveal unfolds what hides it, marks it, goes
+ *   there; without `asked` nothing is opened about it in a small window; `part` is of
+ *   the memory, what lies inside of the value and was asked for
  * @property {function(number): void} goTo moves the cursor to a step and marks its value
  * @property {function(number): void} stepBy
  * @property {function(string): void} toggle folds or unfolds a scope
@@ -24,24 +25,24 @@ export function createActions(model, store, scopes) {
     graph: null,
 
     select(selected, asked = selected !== null) {
-      store.set({ selected, asked });
+      store.set({ selected, asked, part: null });
     },
 
-    reveal(selected, asked = true) {
+    reveal(selected, asked = true, part = null) {
       const open = new Set(store.state.open);
       const key = scopes.keyOf(selected);
       for (const scope of key === null ? [] : scopes.around(key)) {
         if (scopes.branches.get(scope).kind !== "parameters") open.add(scope); // one box says it
       }
       const wasHidden = open.size > store.state.open.size;
-      store.set(wasHidden ? { open, selected, asked } : { selected, asked });
+      store.set(wasHidden ? { open, selected, asked, part } : { selected, asked, part });
       if (key !== null) actions.graph?.show(key, wasHidden);
     },
 
     goTo(number) {
       const cursor = Math.min(Math.max(number, 0), model.steps.length);
       const value = model.valueOfStep(cursor);
-      store.set(value === null ? { cursor } : { cursor, selected: value });
+      store.set(value === null ? { cursor } : { cursor, selected: value, part: null });
       const key = model.step(cursor)?.circle ?? null;
       if (key !== null) actions.graph?.show(key);
     },

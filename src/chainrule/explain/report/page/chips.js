@@ -155,6 +155,22 @@ export function stepTitle({ model }, number) {
   return made.length ? `${made.join(", ")} (${step.title})` : step.title;
 }
 
+/**
+ * `steps 1 to 4 are one instruction` of the executor, or begin with one; "" where a step has its
+ * own.
+ * @param {Page} page
+ * @param {number} number
+ * @returns {string}
+ */
+export function oneText({ model }, number) {
+  const [first, last] = model.together(number);
+  if (first === last) return "";
+  const word = last === first + 1 ? "and" : "to";
+  const after = model.step(last + 1)?.instruction ?? model.data.memory.live.length;
+  const verb = after > model.step(last).instruction + 1 ? "begin with" : "are";
+  return `steps ${countText(first)} ${word} ${countText(last)} ${verb} one instruction`;
+}
+
 function namesText(model, ids) {
   const names = ids
     .slice(0, MOST_WRITTEN)

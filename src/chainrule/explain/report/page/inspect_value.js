@@ -2,7 +2,7 @@
 
 import { timeText } from "./budgets.js";
 import { chainRule } from "./chain_rule.js";
-import { labelText, makerChips, swatch, valueChips } from "./chips.js";
+import { labelText, makerChips, stepChip, swatch, valueChips } from "./chips.js";
 import { copyButton } from "./copying.js";
 import { element } from "./dom.js";
 import { equationBlock } from "./equations.js";
@@ -31,6 +31,7 @@ export function inspectValue(page, id) {
   const step = stepRows(page, id);
   return [
     valueHead(page, id, base, gradient),
+    partSection(page, id),
     step && section(step.title, step.content),
     ...equationSection(page, id),
     value.loop && section(loopTitle(value.loop), ...loopContent(page, value.loop)),
@@ -74,6 +75,24 @@ function valueHead(page, id, base, gradient) {
     ),
     gradient !== null && base !== gradient && switchOver(page, base, gradient, shown),
   );
+}
+
+/** What was chosen in the memory: it has no name of its own and lies inside of this value. */
+function partSection(page, id) {
+  const { part } = page.store.state;
+  if (!part || page.store.state.selected !== id) return null;
+  const made = [" It is made at ", stepChip(page, part.step + 1)];
+  const { loop } = page.model.values[id];
+  if (part.parts && loop) {
+    const told = element("p", {}, `In memory this is one array of ${bytesText(part.nbytes)}: `);
+    told.append(`${part.parts}.`, ...made, ", and holds");
+    return section(part.label, told, valueChips(page, loop.results));
+  }
+  const name = page.model.values[id].name;
+  const told = element("p", {}, `${bytesText(part.nbytes)} without a name, on the way to ${name}.`);
+  const last = Math.max(page.model.stepAt(part.last), part.step + 1);
+  told.append(...made, ", and freed after ", stepChip(page, last), ".");
+  return section(part.label, told);
 }
 
 /** Two buttons: the value, its gradient. */

@@ -52,7 +52,7 @@ export function createInspector(page) {
     document.body.classList.toggle("sheet-open", asked);
   };
   page.store.subscribe(
-    ["selected", "asked", "cursor", "open", "budget"],
+    ["selected", "part", "asked", "cursor", "open", "budget"],
     whenCalm(draw, PAUSE_MILLISECONDS),
   );
   const refit = () => content.querySelectorAll(".equation").forEach((one) => fitEquation(one));

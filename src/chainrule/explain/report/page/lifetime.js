@@ -1,6 +1,6 @@
 // From when to when a value is in memory, and the cursor in between.
 
-import { makerChips, stepChip, valueChip } from "./chips.js";
+import { makerChips, oneText, stepChip, valueChip } from "./chips.js";
 import { element, vector } from "./dom.js";
 import { countText } from "./words.js";
 
@@ -17,6 +17,8 @@ export function lifetime(page, id) {
   if (made) words.append(...makerChips(page, id));
   if (!page.data.memory) return element("p", {}, words, ".");
   const { stored, view_of: whole } = model.values[id];
+  if (stored && made && model.values[id].life?.first === 0)
+    words.append(", in an array from outside that is there from the start");
   if (!stored && !whole) words.append(", never stored.");
   else if (freed === Infinity) words.append(", kept to the end.");
   else words.append(...neededLast(page, id, freed));
@@ -37,6 +39,10 @@ function neededLast(page, id, freed) {
         ? `the rest of ${page.model.values[id].view_of}`
         : valueChip(page, life.longer);
     return [", needed last at ", chip, ...after, other, "."];
+  }
+  if (page.model.together(freed)[0] <= reader) {
+    const after = [", freed after ", stepChip(page, freed), `: ${oneText(page, freed)}.`];
+    return [", needed last at ", chip, ...after];
   }
   const late = [", a part of which is done during ", stepChip(page, freed), ", then freed."];
   return [", needed last at ", chip, ...late];

@@ -96,7 +96,8 @@ export function bandPath(band, x, y) {
   if (band.value !== null) path["data-value-id"] = band.value;
   if (band.isRest) path["data-rest"] = band.kind;
   const inside = band.parts ? ` (${band.parts})` : "";
-  const told = `${band.label}: ${bytesText(band.nbytes)}${inside}`;
+  const most = band.isRest ? "at most " : "";
+  const told = `${band.label}: ${most}${bytesText(band.nbytes)}${inside}`;
   return vector("path", path, vector("title", {}, told));
 }
 
@@ -125,9 +126,10 @@ function bandLabel(band, x, y) {
 /** A line where each pass begins, and its name where that has room before the next one. */
 function passes(steps, columns, x, y) {
   const begun = [];
-  steps.forEach((step) => {
+  steps.forEach((step, at) => {
     if (begun.at(-1)?.pass === step.pass) return;
-    const place = begun.length ? x(columnAt(columns, step.instruction)) : x(0);
+    const middle = steps[at - 1]?.instruction === step.instruction ? 0.5 : 0; // which both passes take
+    const place = begun.length ? x(columnAt(columns, step.instruction) + middle) : x(0);
     begun.push({ pass: step.pass, place });
   });
   return begun.flatMap(({ pass, place }, at) => {

@@ -80,13 +80,14 @@ export function restTold({ kind, label }) {
  * @param {any} row of `aliveAt`
  * @returns {{go: function(): void, text: string, told: string}|null}
  */
-export function unnamedValue(page, { first, label, parts, isRest, inside: around }) {
+export function unnamedValue(page, row) {
   const { model } = page;
-  if (isRest || !first) return null;
-  const step = model.stepAt(first);
+  const { label, parts, isRest, inside: around } = row;
+  if (isRest || row.step === null) return null;
+  const step = row.step + 1;
   const inside = parts && ` (${parts})`;
   const told = `${label}${inside}, made in step ${countText(step)}, ${stepTitle(page, step)}`;
   const value = around ?? model.valueOfStep(step);
-  const go = () => (value === null ? page.actions.goTo(step) : page.actions.reveal(value));
+  const go = () => (value === null ? page.actions.goTo(step) : page.actions.reveal(value, true, row));
   return { go, text: label, told };
 }

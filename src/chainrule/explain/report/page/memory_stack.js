@@ -66,7 +66,12 @@ function bandOf(life, columns, floor) {
   return { ...life, first, last: last - 1, low, high: floor.slice(first, last) };
 }
 
-function restLabel(kind) {
+/**
+ * What the sum of smaller values of a kind is called.
+ * @param {string} kind
+ * @returns {string}
+ */
+export function restLabel(kind) {
   return kind === "workspace" ? kind : `smaller ${kind}`;
 }
 

@@ -1,15 +1,17 @@
 // The tab Memory: the stack of live bytes, and what is alive at the cursor, largest first.
 
-import { stepTitle } from "./chips.js";
+import { oneText, stepTitle } from "./chips.js";
 import { element, oncePerFrame, vector } from "./dom.js";
 import { drawMemory, keepPeakClear } from "./memory_chart.js";
 import { aliveRow } from "./memory_rows.js";
-import { aliveAt } from "./memory_stack.js";
+import { aliveAt, restLabel } from "./memory_stack.js";
 import { bytesText, countText } from "./words.js";
 
 const ROWS_SHOWN = 40;
 const MOST_ZOOM = 64;
 const CHART_ZOOM = 1.5;
+const COLUMNS =
+  "From left to right: what is there before the first step, then the instructions of the executor. Several steps may be one instruction, and one step several.";
 
 /**
  * @param {import("./chips.js").Page} page
@@ -42,7 +44,8 @@ export function createMemory(page) {
     button("−", "Show more time of the memory chart", 1 / CHART_ZOOM),
     button("+", "Show less time of the memory chart, larger", CHART_ZOOM),
   );
-  const chart = element("div", { class: "chart" }, scroller, zooms);
+  const caption = element("p", { class: "chart-caption" });
+  const chart = element("div", { class: "chart" }, scroller, caption, zooms);
   const alive = element("div", { class: "alive" });
   let scale = null;
   let size = { width: 0, height: 0 };
@@ -62,6 +65,9 @@ export function createMemory(page) {
   });
   const moveCursor = () => {
     const step = page.model.step(store.state.cursor);
+    const together = oneText(page, store.state.cursor);
+    caption.textContent = `columns are instructions${together && ` · ${together}`}`;
+    caption.title = COLUMNS;
     cursor.setAttribute("visibility", step && scale ? "visible" : "hidden");
     const x = step && scale ? scale.at(step.fullest_instruction) : null;
     keepPeakClear(svg, x, size.width);
@@ -91,7 +97,7 @@ export function createMemory(page) {
   svg.addEventListener("click", (event) => {
     if (!scale) return;
     const place = event.clientX - svg.getBoundingClientRect().left;
-    page.actions.goTo(page.model.stepAt(scale.instructionAt(place)));
+    page.actions.goTo(page.model.makerAt(scale.instructionAt(place)));
     const band = event.target.closest?.("[data-value-id]");
     if (band) page.actions.reveal(Number(band.dataset.valueId));
     const rest = event.target.closest?.("[data-rest]");
@@ -99,6 +105,13 @@ export function createMemory(page) {
       explained.kind = rest.dataset.rest;
       list();
     }
+  });
+  svg.addEventListener("pointermove", (event) => {
+    const rest = event.target.closest?.("[data-rest]");
+    if (!rest || !scale) return; // a sum has other bytes in each column
+    const place = event.clientX - svg.getBoundingClientRect().left;
+    const nbytes = data.memory.rest[rest.dataset.rest][scale.instructionAt(place)];
+    rest.querySelector("title").textContent = `${restLabel(rest.dataset.rest)}: ${bytesText(nbytes)}`;
   });
   svg.addEventListener(
     "wheel",
@@ -150,6 +163,7 @@ function aliveNow(page, explained) {
   const rows = aliveAt(data.memory, instruction);
   const most = rows.reduce((greatest, row) => Math.max(greatest, row.nbytes), 1);
   const total = rows.reduce((sum, row) => sum + row.nbytes, 0);
+  const together = store.state.cursor ? oneText(page, number) : "";
   const where = `${peak ? "At the peak" : "Alive"}: ${placeText(page, number)}`;
   const go = () => page.actions.goTo(model.peakStep);
   const toPeak = element("button", { type: "button", class: "quiet", click: go }, "go to the peak");
@@ -165,6 +179,7 @@ function aliveNow(page, explained) {
       element("h2", {}, where),
       element("strong", {}, bytesText(total)),
       !(peak && store.state.cursor) && model.peakStep > 0 && toPeak,
+      together && element("p", { class: "muted" }, `S${together.slice(1)}.`),
     ),
     element("ol", { class: "alive-list", "aria-label": "Alive, largest first" }, ...list),
   ];

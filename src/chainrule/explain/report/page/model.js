@@ -109,6 +109,35 @@ export class Model {
   }
 
   /**
+   * The first and the last of the steps that begin with the same instruction as a step.
+   * @param {number} number of the step, from 1
+   * @returns {[number, number]}
+   */
+  together(number) {
+    const same = (at) => this.steps[at - 1]?.instruction === this.steps[number - 1]?.instruction;
+    let [first, last] = [number, number];
+    if (!this.data.memory) return [first, last];
+    while (first > 1 && same(first - 1)) first -= 1;
+    while (last < this.steps.length && same(last + 1)) last += 1;
+    return [first, last];
+  }
+
+  /**
+   * The step that makes the largest of what is made by an instruction; at the peak that of the peak,
+   * and where nothing is made that is listed, the step during which it is done.
+   * @param {number} instruction
+   * @returns {number}
+   */
+  makerAt(instruction) {
+    if (this.peakStep && instruction === this.data.memory.peak_instruction) return this.peakStep;
+    const made = this.data.memory.lives.filter(
+      ({ first, step }) => first === instruction && step !== null,
+    );
+    const largest = made.reduce((most, one) => (one.nbytes > (most?.nbytes ?? 0) ? one : most), null);
+    return largest === null ? this.stepAt(instruction) : largest.step + 1;
+  }
+
+  /**
    * The number of the step at which most bytes are live; 0 where nothing is known, and where that
    * is before the first step.
    * @returns {number}

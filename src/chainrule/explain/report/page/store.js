@@ -7,6 +7,7 @@
  * @property {number} cursor
  * @property {number|string|null} selected
  * @property {boolean} asked whether a person chose it: in a small window the inspector is open then
+ * @property {any} [part] of the memory: what has no name and was chosen, inside of what is selected
  * @property {Set<string>} open keys of the scopes that are unfolded
  * @property {{x: number, y: number, scale: number}} view
  * @property {string} tab
