@@ -113,3 +113,35 @@ def test_a_click_on_a_name_shows_its_elements_at_t(opened) -> None:
         page.keyboard.press("ArrowRight")
     names.nth(1).click()
     assert page.locator("#inspector .indexed").count() == 0
+
+
+def test_a_step_that_makes_no_value_has_its_own_panel_and_says_what_the_loop_gives(shared) -> None:
+    page = shared("recurrent")
+    slider = page.locator("#step-slider")
+    for number in range(1, int(slider.get_attribute("max")) + 1):
+        page.locator("#step-next").click()
+        calm(page)
+        heading = page.locator("#inspector h3", has_text=f"Step {number} of ")
+        assert heading.count() == 1, page.locator("#inspector").inner_text()[:200]
+        if heading.inner_text().lower().endswith("forward of the loop over cell"):
+            rows = page.locator("#inspector .operand").all_inner_texts()
+            assert [one for one in rows if one.startswith("gives")], rows
+            break
+    else:
+        raise AssertionError("no step computes the loop")
+
+
+def test_names_and_lines_inside_of_loops_are_found_and_open_there(shared) -> None:
+    page = shared("recurrent")
+    find, found = page.locator("#find"), page.locator("#find-results [role=option]")
+    find.fill("@ v")
+    assert "h @ v" in found.first.inner_text()
+    find.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("z")  # while the list of before is closing
+    page.wait_for_timeout(250)
+    assert "in the loop (scan of cell)" in found.first.inner_text()
+    page.keyboard.press("Enter")
+    calm(page)
+    assert page.locator('#inspector .at-iteration [aria-expanded="true"]').inner_text() == "z"
+    assert page.locator("#inspector .at-elements h4").inner_text().startswith("z at t = ")

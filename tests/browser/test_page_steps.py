@@ -188,7 +188,7 @@ def test_a_gradient_of_two_terms_is_begun_and_then_there(opened) -> None:
     calm(page)
     text = inspector.inner_text()
     makers = re.search(
-        r"(?i)chain rule of dJ/dW2\s*·\s*made at\s*step (\d+)\s*and\s*step (\d+)", text
+        r"(?i)chain rule of ∂J/∂W₂\s*·\s*made at\s*step (\d+)\s*and\s*step (\d+)", text
     )
     assert makers, text
     first, last = map(int, makers.groups())

@@ -72,7 +72,7 @@ def test_a_person_finds_the_four_answers(shared) -> None:
     assert r"\frac{\partial J}{\partial \mathbf{h}} = " in joined
     assert r"\frac{\partial J}{\partial \mathbf{o}}\,{\mathbf{W}_{2}}^{\top}" in joined
     kept = click(page, "value h").inner_text()
-    assert re.search(r"(?i)kept because\s+.*dJ/do.*dJ/dW2.*needs it", kept), kept
+    assert re.search(r"(?i)kept because\s+.*∂J/∂o.*∂J/∂W₂.*needs it", kept), kept
     line = click(page, "value z").inner_text()
     assert re.search(r"(?i)computed in report_pages\.py:\d+", line)
     assert "z = x @ W1" in line

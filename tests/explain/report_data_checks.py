@@ -35,7 +35,7 @@ STEP = {
     "title": str, "circle": str, "value": (int, type(None)), "pass": str,
     "loop": (int, type(None)), "instruction": (int, type(None)),
     "fullest_instruction": (int, type(None)), "live_nbytes": (int, type(None)), "writes": list,
-    "adds": list, "frees": list,
+    "adds": list, "reads": list, "part_of": (int, type(None)), "frees": list,
 }  # fmt: skip
 MEMORY = set(
     "executor keep peak_nbytes peak_instruction peak_step unit count parts lives rest live "
@@ -46,7 +46,7 @@ WEIGHED = set(
     "kinds".split()
 )
 REPEATED = set("values parts_of label sources from_parts steps times nanoseconds nbytes".split())
-LOOP = set("operation bodies length limit reverse latex text results reads".split())
+LOOP = set("operation bodies length limit reverse latex text results reads inside".split())
 GIVEN = {"input", "parameter", "state", "constant"}
 
 

@@ -141,8 +141,9 @@ def test_units_of_sequences_and_channels_of_images_are_found_at_every_place() ->
     arrays["W"][:, 2] = -1
     arrays["image"][:, 1] = 0
     zeros = found(program, ("W",), **arrays)
-    told = {one.name: (one.count, one.size, one.batch, one.units) for one in zeros.dead}
-    assert told == {"h": (1, 5, 12, ((2,),)), "c": (1, 3, 32, ((1,),))}
+    told = {one.name: (one.count, one.size, one.batch, one.places, one.units) for one in zeros.dead}
+    assert told == {"h": (1, 5, 4, 3, ((2,),)), "c": (1, 3, 2, 16, ((1,),))}
+    assert "0 for all 4 of the batch, at all 3 places: 2" in str(zeros)
 
 
 def test_what_a_mask_takes_away_is_not_said_to_be_unread() -> None:

@@ -104,6 +104,29 @@ def test_a_loop_in_a_loop_names_both_times() -> None:
     )
 
 
+def test_dead_units_of_a_loop_are_told_by_t_and_batch_and_zeros_by_column_and_way() -> None:
+    def recurrent(xs: float32["5 3 2"], W: float32["6 4"], b: float32["4"]):
+        def cell(h, x):
+            both = np.concatenate([h, x], axis=1)
+            new = np.maximum(both @ W + b, 0)
+            h = h / 2 + new
+            return h, h
+
+        last, hs = cr.scan(cell, np.zeros_like(xs, shape=(3, 4)), xs)  # noqa: RUF059
+        J = np.sum(np.exp(last))
+        return J
+
+    b = np.array([9, 9, -99, 9], F)
+    arrays = {"xs": normal(5, 3, 2), "W": normal(6, 4) / 9, "b": b}
+    found = str(cr.backward(cr.trace(recurrent), wrt=("W",)).zeros(arrays))
+    assert (
+        ") is 0 in column 2 at t = 1 to 4 (of 5) of the loop over cell, by way of h and both"
+        in found
+    )
+    assert "passes nothing back in column 2 at each t of the loop over cell (" in found
+    assert "hs: 1 of 4 units is dead, 0 at all 5 t, for all 3 of the batch: 2" in found
+
+
 @pytest.mark.parametrize("steps", [0, 3])
 def test_a_while_loop_is_gone_back_through(steps: int) -> None:
     def powers(x: float32["3"], w: float32["3"]):

@@ -6,16 +6,22 @@ import linecache
 from collections.abc import Callable
 from types import CodeType
 
+from chainrule.control.wording import in_words
 from chainrule.explain.drawing.bands import Entry, Role
 from chainrule.explain.drawing.expressions import short_expression
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.units import Unit
+from chainrule.explain.reading.statements import Direction
+from chainrule.graph.body import holds_bodies
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin
 from chainrule.graph.types import ArrayType
+from chainrule.primitives.logic import cast
+from chainrule.primitives.movement import reshape, slice_
 from chainrule.primitives.sources import constant
 
+VIEWS = (reshape, slice_, cast)  # by which results are taken out of a loop
 LONGEST = 100  # characters of a formula or of a source line
 
 
@@ -36,8 +42,11 @@ class Tips:
         self._abouts: dict[Unit, str] = {}
         self._types: dict[ArrayType, str] = {}
 
-    def source_line(self, origin: Origin) -> str:
-        """`model.py:12: h = np.maximum(z, 0)`, or '' where nothing is known."""
+    def source_line(self, origin: Origin, by_optimizer: bool = False) -> str:
+        """`model.py:12: h = np.maximum(z, 0)`, or '' where nothing is known.
+
+        What an optimizer computes has a line only where that is the user's own.
+        """
         code = origin.code
         if code is None:
             return ""
@@ -47,6 +56,8 @@ class Tips:
         lines = self._lines[id(code)][1]
         place = origin.lasti // 2
         line = lines[place] if 0 <= place < len(lines) else None
+        if line is None and by_optimizer:
+            return ""
         if line is None:
             line = code.co_firstlineno
         text = linecache.getline(code.co_filename, line).strip()
@@ -78,9 +89,11 @@ class Tips:
         """The formula, where it is not long, and the user's line."""
         found = self._abouts.get(unit)
         if found is None:
-            text = short_expression(unit.value, set(unit.nodes), self.name, LONGEST) or ""
-            formula = f"{unit.name} = {text}" if text and unit.name else text
-            line = self.source_line(unit.value.origin)
+            formula = _out_of_a_loop(unit)
+            if not formula and not holds_bodies(unit.value):
+                text = short_expression(unit.value, set(unit.nodes), self.name, LONGEST) or ""
+                formula = f"{unit.name} = {text}" if text and unit.name else text
+            line = self.source_line(unit.value.origin, unit.during.direction is Direction.UPDATE)
             found = self._abouts[unit] = "\n".join(one for one in (formula, line) if one)
         return found
 
@@ -91,7 +104,16 @@ def _subject(entry: Entry, backward: bool) -> str:
         return "a constant without a name"
     if unit is None or entry.name:
         return entry.name or "a value without a name"
-    return f"{'backward of' if backward else 'computes'} {unit.name or 'a value without a name'}"
+    what = unit.name or in_words(unit.value) or "a value without a name"
+    return f"{'backward of' if backward else 'computes'} {what}"
+
+
+def _out_of_a_loop(unit: Unit) -> str:
+    """`last comes out of the loop over cell`; "" of what is computed otherwise."""
+    if not unit.name or any(one.primitive not in VIEWS for one in unit.nodes):
+        return ""
+    loop = next(filter(None, map(in_words, unit.reads)), "")
+    return f"{unit.name} comes out of {loop}" if loop else ""
 
 
 def _cut(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from chainrule.control.wording import in_words
 from chainrule.explain.drawing.bands import Builder, Entry, Flat, operator_key
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.mirrored import Mirror
@@ -163,7 +164,7 @@ class _Finding:
 
 
 def _title(unit: Unit, *, is_mirrored: bool) -> str:
-    name = unit.name or f"a part of {unit.statement.name}"
+    name = unit.name or in_words(unit.value) or f"a part of {unit.statement.name}"
     if is_mirrored:
         return f"backward of {name}"
     match unit.during.direction:

@@ -87,6 +87,7 @@ def steps_of(
             "live_nbytes": live[at],
             "writes": writes[at],
             "adds": adds[at],
+            **_part(one, ids, graph, makes_none=not writes[at] and not adds[at]),
             "frees": frees[at],
         }
         for at, one in enumerate(order)
@@ -98,6 +99,15 @@ def steps_of(
         for name in one.gives
     }
     return Steps(data, adding, making, lives, _timing(graph, run, instructions, making))
+
+
+def _part(one: Circle, ids: Mapping[str, int], graph: Graph, *, makes_none: bool) -> dict[str, Any]:
+    """Of a step that makes no named value: what it `reads`, and what it is `part_of`."""
+    if not makes_none or one.is_mirrored:
+        return {"reads": [], "part_of": None}
+    found = dict.fromkeys(graph.name_of.get(node, "") for node in one.unit.reads)
+    reads = [ids[name] for name in found if name in ids]
+    return {"reads": reads, "part_of": ids.get(one.unit.statement.name)}
 
 
 def _timing(

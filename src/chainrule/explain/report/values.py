@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.explain.equations import Equation, Equations
 from chainrule.explain.equations.formula import symbols_in
-from chainrule.explain.reading.statements import FORWARD, Reading
+from chainrule.explain.reading.statements import FORWARD, Direction, Reading
 from chainrule.explain.reading.symbols import Notation
 from chainrule.explain.report.chain import Chains
 from chainrule.explain.report.iterations import IterationsOf
@@ -109,7 +109,8 @@ class Values:
         for name, gradient in self.gradients.items():
             gradient_of.setdefault(self.id_of[gradient.wrt], self.ids[name])
         written = _written(self.equations, self.subject.graph)
-        loops = loops_of(self.graph, self.subject.graph, self.equations, self.id_of)
+        written_as = self.subject.graph
+        loops = loops_of(self.graph, written_as, self.equations, self.id_of, self.sources)
         holders = {at: holder for holder, at in first_results(self.graph, self.ids).items()}
         found = []
         for name, node in self.nodes.items():
@@ -127,12 +128,18 @@ class Values:
                     "iterations": self.iterations.data(holders.get(self.ids[name])),
                     **self.needs.data(name, node, steps.timing),
                     **self.why_zero.data(name, node, gradient is not None),
-                    "source": self.sources.place(node.origin),
+                    "source": self._source(name, node),
                     "scope": text(_scope(node)),
                     **arrays.get(name, NO_NUMBERS),
                 }
             )
         return found
+
+    def _source(self, name: str, node: Node) -> dict[str, Any] | None:
+        """The user's line; None for what the optimizer computes in none."""
+        place = self.sources.place(node.origin)
+        is_update = self._pass(name, node) == str(Direction.UPDATE)
+        return None if place and is_update and place["column"] is None else place
 
     def _type(self, name: str, node: Node, gradient: Gradient | None) -> dict[str, Any]:
         during = self._pass(name, node)

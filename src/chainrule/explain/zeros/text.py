@@ -53,16 +53,20 @@ def _elements(count: int) -> str:
 
 
 def of_units(one: DeadUnits) -> str:
-    """`h: 2 of 256 units are dead, 0 for all 64 of the batch: 3, 17`."""
+    """`h: 2 of 256 units are dead, 0 for all 64 of the batch: 3, 17`; of what comes out of a loop
+    `0 at all 8 t, for all 64 of the batch`."""
     listed = ", ".join(_unit(unit) for unit in one.units)
     more = ", ..." if one.count > len(one.units) else ""
     verb = "unit is dead" if one.count == 1 else "units are dead"
     if one.count > 1 or one.size > 1:
         verb = f"of {one.size:,} units {'is' if one.count == 1 else 'are'} dead"
-    return (
-        f"{printable(one.name)}: {one.count:,} {verb}, 0 for all {one.batch:,} of the batch: "
-        f"{listed}{more}"
-    )
+    where = [
+        f"at all {one.iterations:,} t" if one.iterations > 1 else "",
+        f"for all {one.batch:,} of the batch" if one.batch > 1 or one.iterations == 1 else "",
+        f"at all {one.places:,} places" if one.places > 1 else "",
+    ]
+    told = ", ".join(filter(None, where))
+    return f"{printable(one.name)}: {one.count:,} {verb}, 0 {told}: {listed}{more}"
 
 
 def html(found: Zeros) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.explain.reading.bodies import is_stacked, results
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
@@ -15,9 +17,10 @@ MOST_UNITS = 20  # that are listed
 
 @dataclass(frozen=True)
 class DeadUnits:
-    """A value of which `count` of `size` units are 0 for the whole batch of `batch` elements.
+    """A value of which `count` of `size` units are 0 for the whole batch of `batch` examples.
 
-    `units` are the first of them: indices along the axes that are not of the batch.
+    `units` are the first of them: indices along the axes that are not of the batch.  They are 0 in
+    all `iterations` of the loop that the value comes out of, and at all `places` of each example.
     """
 
     name: str
@@ -25,6 +28,8 @@ class DeadUnits:
     size: int
     batch: int
     units: tuple[tuple[int, ...], ...]
+    iterations: int = 1
+    places: int = 1
 
 
 def dead_units(
@@ -33,9 +38,11 @@ def dead_units(
     """The dead units of each named value that the forward pass computes."""
     own = dict(zip(graph.nodes, traced.nodes, strict=True))
     gradients = {one.value for one in graph.gradients}
+    stacked = {node for node, one in results(traced).items() if is_stacked(one)}
     for name, node in graph.names.items():
         if not node.inputs or node.origin.transform or node in gradients or node not in values:
             continue
+        of_loop = own[node] in stacked
         batch_axes = _batch_axes(own[node])
         array = values[node]
         if not batch_axes or len(batch_axes) == node.ndim:
@@ -45,9 +52,15 @@ def dead_units(
         axes, dead = _dead(array == 0, batch_axes)
         if dead.any():
             first = np.argwhere(dead)[:MOST_UNITS].tolist()
-            batch = int(np.prod([array.shape[axis] for axis in axes]))
+            iterations = array.shape[0] if of_loop and 0 in axes else 1
+            examples = [axis for axis in batch_axes if axis or not of_loop]
+            if of_loop and not examples:  # where no size has a name
+                examples = [axis for axis in axes if axis][:1]
+            batch = math.prod(array.shape[axis] for axis in examples)
+            places = math.prod(array.shape[axis] for axis in axes) // max(iterations * batch, 1)
+            units = tuple(map(tuple, first))
             count = int(dead.sum())
-            yield DeadUnits(name, count, dead.size, batch, tuple(map(tuple, first)))
+            yield DeadUnits(name, count, dead.size, batch, units, iterations, places)
 
 
 def _dead(is_zero: np.ndarray, batch_axes: tuple[int, ...]) -> tuple[tuple[int, ...], np.ndarray]:

@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from chainrule.control.replay import carried
 from chainrule.control.wording import gives_derivatives
 from chainrule.explain.nonfinite import flow
 from chainrule.explain.zeros.causes import Why
@@ -21,6 +22,8 @@ from chainrule.primitives.indexing import gather, scatter_add
 from chainrule.primitives.sources import constant, input_, is_uniform
 
 MOST_CAUSES = 8  # of one gradient; what is left is counted
+MOST_COLUMNS = 8  # that are listed
+MOST_PASSED = 3000  # places that zeros come through, where names are looked for among them
 MOST_ALSO = 2  # reasons at other times
 
 Found = tuple["Place | Why", Mask, "Change | None"]  # a source, or the end; and the way forward
@@ -107,7 +110,10 @@ class Walker:
         for end, places in ends.items():
             elements = mask if alone else _reached(start, places, onward)
             turns = {turn for place in places for turn in self._turns(place, read_at)}
-            told.append(_Told(end, elements, within(turns, self.frames), len(turns)))
+            where = within(turns, self.frames)
+            if end.inside:
+                where = " ".join(filter(None, (_in_columns(places.values()), where)))
+            told.append(_Told(end, elements, where, len(turns)))
         told.sort(key=_Told.rank)
         in_loops = any(place.frame is not self.program for place in onward)
         found: list[Cause] = []
@@ -118,11 +124,36 @@ class Walker:
             if mine.any():
                 name, place = self.names.get(one.end.node, ""), one.end.place
                 also = tuple(_also(one, mine, told)) if in_loops else ()
+                where = one.within
+                if one.end.inside:
+                    where += self._way(one.end, start, ends[one.end], onward, mine)
                 count = int(mine.sum())
-                found.append(
-                    Cause(one.end.why, one.end.because, name, place, count, one.within, also)
-                )
+                found.append(Cause(one.end.why, one.end.because, name, place, count, where, also))
         return sorted(found, key=lambda one: -one.count)
+
+    def _way(
+        self, end: End, start: Place, ends: Mapping[Place, Mask], onward: Links, mine: Mask
+    ) -> str:
+        """`, by way of s and both`: other values of iterations through which all the zeros come."""
+        passed: dict[str, bool] = {}  # and whether it is computed
+        seen, waiting = set(ends), list(ends)
+        for place in waiting:  # which grows
+            for reader, _ in onward.get(place, ()):
+                if reader not in seen and len(seen) < MOST_PASSED:
+                    seen.add(reader)
+                    waiting.append(reader)
+            name = self.names.get(place.node, "")
+            if name and _is_on_the_way(place):
+                passed[name] = passed.get(name, False) or bool(place.node.inputs)
+        passed.pop(self.names.get(end.node, ""), None)
+        if len(seen) >= MOST_PASSED or len(passed) > MOST_COLUMNS:
+            return ""
+        way = [
+            name
+            for name in passed
+            if not (mine & _reached(start, ends, onward, self.names, name)).any()
+        ]
+        return f", by way of {' and '.join(way)}" if any(passed[one] for one in way) else ""
 
     def _read_at(self, reader: Place, known: ReadAt) -> Collection[Frame]:
         """The turns in which what a reader reads outside of loops is read, if in some alone."""
@@ -206,6 +237,30 @@ class _Queue:
         return place, self.masks.pop(place)
 
 
+def _is_on_the_way(place: Place) -> bool:
+    """Whether a value of an iteration is the user's, and not only handed to the next one."""
+    frame, node = place.frame, place.node
+    if frame.body is None or frame.holder is None or node.origin.transform:
+        return False
+    constants, carries = carried(frame.holder.node)
+    states = [one.node for one in frame.graph.inputs[constants : constants + carries]]
+    is_sum = gives_derivatives(frame.body) and node in states
+    return not is_sum and node not in [one for _, one in frame.graph.outputs]
+
+
+def _in_columns(masks: Collection[Mask]) -> str:
+    """`in columns 2, 5` where the masks are some indices of the last axis, throughout; else ""."""
+    if any(one.ndim < 2 for one in masks):
+        return ""
+    found = {tuple(np.flatnonzero(one.any(axis=tuple(range(one.ndim - 1))))) for one in masks}
+    few = found.pop()
+    size = next(iter(masks)).shape[-1]
+    is_throughout = all(one[..., list(few)].all() for one in masks)
+    if found or not 0 < len(few) < min(size, MOST_COLUMNS + 1) or not is_throughout:
+        return ""
+    return f"in column{'s' * (len(few) > 1)} {', '.join(map(str, few))}"
+
+
 def _is_unused(reader: Place) -> bool:
     """Whether a branch or an iteration gives zeros as the derivative of what it does not use."""
     body = reader.frame.body
@@ -226,14 +281,24 @@ def _forward(reader: Place, where: int, part: Mask) -> Change:
     return changed
 
 
-def _reached(start: Place, ends: Mapping[Place, Mask], onward: Links) -> Mask:
-    """The elements of `start` that the walk came from, when it ended at these elements."""
+def _reached(
+    start: Place,
+    ends: Mapping[Place, Mask],
+    onward: Links,
+    names: Mapping[Node, str] | None = None,
+    without: str = "",
+) -> Mask:
+    """The elements of `start` that the walk came from, when it ended at these elements; only where
+    it did not pass a value of the name `without`."""
     queue = _Queue(last=False)
     for place, mask in ends.items():
         queue.add(place, mask)
-    while True:
+    while queue:
         place, mask = queue.pop()
         if place == start:
             return mask
         for reader, forward in onward[place]:
+            if without and names and names.get(reader.node) == without:
+                continue
             queue.add(reader, forward(mask))
+    return np.zeros(start.node.shape, bool)

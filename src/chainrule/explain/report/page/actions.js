@@ -41,9 +41,9 @@ export function createActions(model, store, scopes) {
 
     goTo(number) {
       const cursor = Math.min(Math.max(number, 0), model.steps.length);
-      const value = model.valueOfStep(cursor);
-      store.set(value === null ? { cursor } : { cursor, selected: value, part: null });
       const key = model.step(cursor)?.circle ?? null;
+      const selected = model.valueOfStep(cursor) ?? key;
+      store.set(selected === null ? { cursor } : { cursor, selected, part: null });
       if (key !== null) actions.graph?.show(key);
     },
 

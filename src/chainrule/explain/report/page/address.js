@@ -23,8 +23,7 @@ export function stateIn(hash, { model, scopes, data, budgets }) {
   else if (box !== null && (scopes.branches.has(scopes.bare(box)) || scopes.numberOf.has(box)))
     found.selected = box;
   else if (found.cursor) {
-    const value = model.valueOfStep(found.cursor);
-    if (value !== null) found.selected = value;
+    found.selected = model.valueOfStep(found.cursor) ?? model.step(found.cursor).circle;
   }
   if (parts.has("open") || parts.has("fold")) {
     found.open = new Set(data.drawing.open);

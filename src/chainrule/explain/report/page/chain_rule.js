@@ -1,6 +1,6 @@
 // The chain rule of a gradient: one term for each consumer, with how much it contributes.
 
-import { stepChip, valueChip } from "./chips.js";
+import { labelText, stepChip, valueChip } from "./chips.js";
 import { element } from "./dom.js";
 import { equationBlock, fitEquation } from "./equations.js";
 import { asNumber, countText, numberText, percentText } from "./words.js";
@@ -13,7 +13,8 @@ const TERMS_AT_ONCE = 10;
  * @returns {HTMLElement}
  */
 export function chainRule(page, id) {
-  const { chain, name } = page.model.values[id];
+  const { chain } = page.model.values[id];
+  const name = labelText(page.model.values[id]);
   const some = chain.length > TERMS_AT_ONCE;
   const terms = some ? [...chain].sort((one, other) => sizeOf(other) - sizeOf(one)) : chain;
   const said = `${name} is the sum of ${countText(chain.length)} terms, one for each use`;

@@ -121,6 +121,16 @@ export function stepChip(page, number, text = `step ${countText(number)}`) {
 }
 
 /**
+ * A button with the mark that follows it, which never begins a line.
+ * @param {Node} chip
+ * @param {string} mark
+ * @returns {HTMLElement}
+ */
+export function withMark(chip, mark) {
+  return element("span", { class: "with-mark" }, chip, mark);
+}
+
+/**
  * The steps that make a value, of very many the first and the last: `step 8 and step 11 of 12`.
  * @param {Page} page
  * @param {number} id
@@ -131,10 +141,11 @@ export function makerChips(page, id) {
   const makers = model.makersOf(id);
   const some = makers.length > MOST_MAKERS ? [makers[0], makers.at(-1)] : makers;
   const between = some === makers ? " and " : ` and ${countText(makers.length - 2)} more to `;
-  const chips = some.flatMap((number, place) => [
-    ...(place ? [place < some.length - 1 ? ", " : between] : []),
-    stepChip(page, number),
-  ]);
+  const chips = some.flatMap((number, place) => {
+    const chip = stepChip(page, number);
+    if (place < some.length - 2) return [withMark(chip, ","), " "];
+    return place === some.length - 2 ? [chip, between] : [chip];
+  });
   return [...chips, ` of ${countText(model.steps.length)}`];
 }
 

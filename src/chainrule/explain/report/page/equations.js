@@ -9,6 +9,7 @@ const SMALLEST = 0.72; // of the usual size of letters
 const SMALLER = 1.15; // wider than its box by so much, a line becomes smaller rather than broken
 const AT_RELATIONS = [" = ", " \\in "];
 const AT_SUMS = [...AT_RELATIONS, " + ", " - "];
+const LONG_NUMBER = /\d+\.\d{8,}(?![\de])/g; // that was computed
 const CHAIN_PRODUCT = /\\operatorname\{prod\}|\\mathrm\{prod\}/;
 const PRODUCT_TOLD =
   "prod is the product of the chain rule: with the transposes and the order that the shapes ask for.";
@@ -24,7 +25,7 @@ const fittedWidths = new WeakMap(); // of each block, the width for which it was
  */
 export function equationBlock(lines, text) {
   const block = element("div", { class: "equation" });
-  const shown = lines.length ? lines.slice(0, MOST_LINES) : [null];
+  const shown = lines.length ? lines.slice(0, MOST_LINES).map(shortNumbers) : [null];
   shown.forEach((latex) => {
     const line = element("div", { class: "equation-line" }, mathematics(latex, text, true));
     if (latex) equationSources.set(line, { latex, text });
@@ -37,6 +38,11 @@ export function equationBlock(lines, text) {
   if (shown.some((latex) => CHAIN_PRODUCT.test(latex ?? "")))
     block.append(element("div", { class: "muted told-once" }, PRODUCT_TOLD));
   return block;
+}
+
+/** Numbers as they stand elsewhere in the page, in four digits. */
+function shortNumbers(latex) {
+  return latex.replace(LONG_NUMBER, (digits) => String(Number(Number(digits).toPrecision(4))));
 }
 
 /**

@@ -2,11 +2,14 @@
 
 import { stepTitle, swatch } from "./chips.js";
 import { element } from "./dom.js";
+import { loopTitle } from "./inspect_loop.js";
+import { goToLoop } from "./inspect_iterations.js";
 import { countText, kindText, typeText } from "./words.js";
 
 const MOST_RESULTS = 60;
 const LEAST_OF_LINE = 2; // letters that are looked for in lines of the program
 const OF_LINE = 4; // after every name
+const INSIDE = 0.3; // of a loop: after the same outside
 
 /**
  * @param {import("./chips.js").Page} page
@@ -36,7 +39,7 @@ class Find {
         input: () => this.search(),
         focus: () => this.search(),
         keydown: (event) => this.#key(event),
-        blur: () => setTimeout(() => this.close(), 150),
+        blur: () => setTimeout(() => document.activeElement !== this.input && this.close(), 150),
       })
     );
     this.list = element("div", {
@@ -105,7 +108,8 @@ class Find {
     this.close();
     this.input.blur();
     document.getElementById("graph")?.focus({ preventScroll: true });
-    if (one.step) this.page.actions.goTo(one.step);
+    if (one.inside) goToLoop(this.page, one.thing, one.name);
+    else if (one.step) this.page.actions.goTo(one.step);
     else this.page.actions.reveal(one.thing);
   }
 
@@ -125,36 +129,38 @@ class Find {
   }
 }
 
-/** The line of the program in which a value is computed. */
-function lineOf(data, { source }) {
-  return source ? (data.sources[source.file]?.lines[source.line] ?? "").trim() : null;
-}
-
 /**
  * Values and scopes whose names have a text in them: the same name first, then those that begin
  * with it, then those with a part that begins with it; last the values in whose line it is
- * (functions and operators), and those of a line: `18`, `line 18`. Before all, the step of that
+ * (functions and operators), and those of a line: `18`, `line 18`. What loops compute is found in
+ * the same ways, after what is outside of them. Before all, the step of that
  * number: `18`, `#18`, `step 18`.
  * @param {import("./chips.js").Page} page
  * @param {string} text
- * @returns {{thing: number|string|null, step?: number, name: string, told: string, kind: string,
- *   rank: number}[]}
+ * @returns {{thing: number|string|null, step?: number, inside?: boolean, name: string,
+ *   told: string, kind: string, rank: number}[]}
  */
 export function searched(page, text) {
   const wanted = text.toLowerCase();
   const number = Number(/^(?:line )?(\d+)$/.exec(wanted)?.[1] ?? 0);
   const found = stepFound(page, wanted);
-  page.model.values.forEach((value, id) => {
-    const rank = Math.min(rankOf(value.name, wanted), rankOf(value.label, wanted) + 0.5);
-    const isLine = number > 0 && value.source?.line === number;
+  const ofLine = (source) => {
+    if (!source) return null;
+    const line = (page.data.sources[source.file]?.lines[source.line] ?? "").trim();
+    const isHere = source.line === number;
     const isLong = wanted.length >= LEAST_OF_LINE && !number; // not the digits of other numbers
-    const line = rank < Infinity || !(isLine || isLong) ? null : lineOf(page.data, value);
+    const has = isHere || (isLong && line.toLowerCase().includes(wanted));
+    return has && line ? `line ${source.line}: ${line}` : null;
+  };
+  page.model.values.forEach((value, id) => {
+    if (value.loop?.results[0] === id) found.push(...foundInside(value.loop, wanted, ofLine));
+    const rank = Math.min(rankOf(value.name, wanted), rankOf(value.label, wanted) + 0.5);
+    const line = rank < Infinity || value.of !== null ? null : ofLine(value.source);
     if (rank < Infinity) {
       const told = `${kindText(value.kind)} ${typeText(value)}`;
       found.push({ thing: id, name: value.name, told, kind: value.kind, rank });
-    } else if (value.of === null && line && (isLine || line.toLowerCase().includes(wanted))) {
-      const told = `line ${value.source.line}: ${line}`;
-      found.push({ thing: id, name: value.name, told, kind: value.kind, rank: OF_LINE });
+    } else if (line) {
+      found.push({ thing: id, name: value.name, told: line, kind: value.kind, rank: OF_LINE });
     }
   });
   for (const [key, branch] of page.scopes.branches) {
@@ -166,6 +172,19 @@ export function searched(page, text) {
     }
   }
   return found.sort((one, other) => one.rank - other.rank || one.name.length - other.name.length);
+}
+
+/** Values that a loop computes in each iteration, by name or by line. */
+function foundInside(loop, wanted, ofLine) {
+  const where = loopTitle(loop).replace(/^./, (letter) => letter.toLowerCase());
+  return loop.inside.flatMap(({ name, source }) => {
+    const rank = rankOf(name, wanted) + INSIDE;
+    const line = ofLine(source);
+    const shown = name || loop.bodies[0];
+    const one = { thing: loop.results[0], inside: true, name: shown, kind: "variable" };
+    if (rank < Infinity) return [{ ...one, told: `in the ${where}`, rank }];
+    return line ? [{ ...one, told: `${line} · in the ${where}`, rank: OF_LINE + INSIDE }] : [];
+  });
 }
 
 /** The number of a step that a text asks for; null if it asks for something else. */

@@ -72,7 +72,7 @@ function scaleLegend(scale, title, colour) {
     { class: "entry scale" },
     element("span", {}, `${title}${whose}${how}`),
     element("span", {}, spell(scale.low)),
-    bar,
+    same ? "" : bar,
     same ? "" : element("span", {}, spell(scale.high)),
   );
 }

@@ -2,11 +2,39 @@
 // numbers of each of its values there; below a name that is clicked, its elements with their indices.
 
 import { element, scrolled } from "./dom.js";
-import { countText, numberText, shapeText } from "./words.js";
+import { axesText, countText, numberText, shapeText } from "./words.js";
 
 const AT_ITERATION = ["min", "max", "mean", "norm"];
 const chosenIterations = new Map(); // the first result of a loop -> the place of its iteration
 const openedValues = new Map(); // the first result of a loop -> the name of the value that is open
+
+let isAsked = false; // whether to scroll to a loop once the value is drawn that comes out of it
+
+/**
+ * Shows what the loop computes that a value comes out of; with the elements of one name if given,
+ * of a state those that an iteration leaves.
+ * @param {import("./chips.js").Page} page
+ * @param {number} id of its first result
+ * @param {string} [name] of what it computes
+ */
+export function goToLoop({ model, store, actions }, id, name) {
+  const listed = model.values[id].iterations?.values ?? [];
+  const found = listed.find((one) => one.name === name || one.name === `${name} after`);
+  if (found) openedValues.set(id, found.name);
+  isAsked = true;
+  store.set({ selected: null }); // so that the value that is selected already is drawn again
+  actions.reveal(id);
+}
+
+/**
+ * Whether the loop of what is drawn now was asked for; says so once.
+ * @returns {boolean}
+ */
+export function isLoopAsked() {
+  const was = isAsked;
+  isAsked = false;
+  return was;
+}
 
 /**
  * Nothing where the page has no numbers of the iterations.
@@ -92,7 +120,8 @@ function elementsAt({ name, shape, shown, elements }, place, told) {
   const across = shape.at(-1) ?? 1;
   const count = shape.reduce((product, size) => product * size, 1);
   const zero = shown === count && shape.length > 1 ? zeroColumns(elements[place], across) : "";
-  const title = element("h4", {}, `${name} at ${told}: ${shapeText(shape)}${zero}`);
+  const axes = shape.length ? element("span", { class: "axes" }, ` ${axesText(shape.length)}`) : "";
+  const title = element("h4", {}, `${name} at ${told}: ${shapeText(shape)}${zero}`, axes);
   if (!shown) return [title, element("p", { class: "muted" }, "It has too many elements to list.")];
   const columns = Array.from({ length: across }, (_, column) => countText(column));
   const rows = [];

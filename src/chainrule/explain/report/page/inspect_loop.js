@@ -15,7 +15,7 @@ const LOOP_STATISTICS = ["min", "max", "mean"];
  * @returns {HTMLElement[]}
  */
 export function loopContent(page, loop) {
-  const found = [element("p", {}, loopText(loop))];
+  const found = [element("p", { class: "loop-told" }, loopText(loop))];
   if (loop.latex.length) {
     found.push(equationBlock(loop.latex, loop.text));
     if (loop.reads.length) found.push(symbolsElsewhere(page, loop.reads));

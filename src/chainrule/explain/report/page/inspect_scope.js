@@ -1,9 +1,10 @@
 // About a scope: how much is in it, and its largest values; about a box without a name: its tip.
 
-import { stepChip, valueChips } from "./chips.js";
+import { stepChip, valueChips, withMark } from "./chips.js";
 import { element } from "./dom.js";
 import { loopContent, loopTitle } from "./inspect_loop.js";
 import { section } from "./inspect_value.js";
+import { partRows } from "./operands.js";
 import { bytesText, countText, kindsText } from "./words.js";
 
 const LARGEST_SHOWN = 8;
@@ -80,10 +81,12 @@ export function inspectBox(page, key) {
   const [first, ...lines] = (item?.tip ?? "a value kept for the backward pass").split("\n");
   const number = page.model.stepOfCircle.get(key);
   const loop = page.model.loopOfStep(number);
+  const step = partRows(page, key);
   return [
     element("h2", { class: "plain-head" }, first),
     ...lines.map((line) => element("p", {}, line)),
-    ...(number ? [element("p", {}, "Computed at ", stepChip(page, number), ".")] : []),
+    step && section(step.title, step.content),
+    ...(number && !step ? [element("p", {}, "Computed at ", withMark(stepChip(page, number), "."))] : []),
     ...(loop ? [section(loopTitle(loop), ...loopContent(page, loop))] : []),
-  ];
+  ].filter(Boolean);
 }

@@ -14,7 +14,7 @@ import { operandRows, stepRows } from "./operands.js";
 import { pictureFigure } from "./picture.js";
 import { sourceLines, sourcePlace } from "./source_lines.js";
 import { isSingle, numbersTable, statisticsTable } from "./statistics_table.js";
-import { bytesText, countText, kindText, typeText } from "./words.js";
+import { axesText, bytesText, countText, kindText, typeText } from "./words.js";
 
 const DECLARED = ["input", "parameter", "state", "constant"]; // kinds that nothing computes
 
@@ -127,7 +127,7 @@ function equationSection(page, id) {
 
 function chainSection(page, gradient) {
   if (gradient === null || !page.model.values[gradient].chain.length) return [];
-  const title = `Chain rule of ${page.model.values[gradient].name}`;
+  const title = `Chain rule of ${labelText(page.model.values[gradient])}`;
   return [madeSection(page, gradient, title, chainRule(page, gradient))];
 }
 
@@ -159,7 +159,10 @@ function zeroSections({ model }, base, gradient, id) {
 }
 
 function sourceSection(page, value) {
-  if (!value.source) return [];
+  if (!value.source) {
+    const told = "It has no line in the program.";
+    return value.kind === "update" ? [section("Computed by the optimizer", element("p", {}, told))] : [];
+  }
   const place = sourcePlace(page.data, value.source);
   const given = DECLARED.includes(value.kind) ? "Declared in" : "Computed in";
   const word = value.of === null ? given : "Differentiates";
@@ -173,7 +176,7 @@ function pictures(page, ids) {
     element(
       "div",
       { class: "pictures" },
-      element("h4", {}, value.name),
+      element("h4", {}, labelText(value), value.numbers && axesOf(value)),
       value.numbers && numbersTable(value),
       value.histogram && histogramFigure(value.histogram, value.name, value.kind),
       value.picture && pictureFigure(value.picture, value.name),
@@ -181,6 +184,11 @@ function pictures(page, ids) {
   );
   const some = values.some((value) => value.numbers || value.histogram || value.picture);
   return some ? [element("div", { class: "columns" }, ...columns)] : [];
+}
+
+/** What the rows and columns of the numbers of a value are. */
+function axesOf({ shape }) {
+  return shape.length > 1 && element("span", { class: "axes" }, ` ${axesText(shape.length)}`);
 }
 
 function silence(page) {

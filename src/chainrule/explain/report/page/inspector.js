@@ -6,6 +6,7 @@ import { inspectBox, inspectScope } from "./inspect_scope.js";
 import { inspectValue, section } from "./inspect_value.js";
 import { valueChip, valueChips } from "./chips.js";
 import { fitEquation, forgetFit } from "./equations.js";
+import { goToLoop, isLoopAsked } from "./inspect_iterations.js";
 import { restTold, unnamedValue } from "./memory_rows.js";
 import { aliveAt } from "./memory_stack.js";
 import { asNumber, bytesText, counted, kindText, numberText } from "./words.js";
@@ -14,7 +15,6 @@ const PAUSE_MILLISECONDS = 120;
 const LARGEST_SHOWN_FIRST = 5;
 const GRADIENTS_SHOWN = 8;
 const MOST_LISTED = 5;
-let scrollsToLoop = false; // once the value is drawn that comes out of it
 
 /**
  * @param {import("./chips.js").Page} page
@@ -39,15 +39,18 @@ export function createInspector(page) {
     content,
   );
   let shown;
+  let toldFor = null; // what was selected when the notes were shown that one page shows once
   const draw = () => {
     const { selected, asked } = page.store.state;
     content.replaceChildren(...inspected(page, selected));
-    for (const again of [...content.querySelectorAll(".told-once")].slice(1)) again.remove();
+    const notes = [...content.querySelectorAll(".told-once")];
+    toldFor ??= notes.length ? { selected } : null;
+    for (const again of notes.slice(toldFor?.selected === selected ? 1 : 0)) again.remove();
     for (const formula of content.querySelectorAll(".equation")) fitEquation(formula);
     if (shown !== selected) view.scrollTop = 0;
     shown = selected;
-    if (scrollsToLoop) content.querySelector(".iterations")?.scrollIntoView({ block: "center" });
-    scrollsToLoop = false;
+    const turns = content.querySelector(".iterations") ?? content.querySelector(".loop-told");
+    if (isLoopAsked()) turns?.scrollIntoView({ block: "center" });
     document.body.classList.toggle("something-selected", selected !== null);
     document.body.classList.toggle("sheet-open", asked);
   };
@@ -112,7 +115,19 @@ function gradientRows(page, ids) {
     const text = `norm ${numberText(page.model.values[id].stats?.norm)}`;
     return element("div", { class: "pair" }, valueChip(page, id), element("span", {}, text));
   });
+  const largest = largestGradient(page, norm);
+  if (largest !== null && norm(largest) > norm(sorted[0])) {
+    const text = `norm ${numberText(norm(largest))}`;
+    const what = element("span", {}, "largest of all: ", valueChip(page, largest));
+    rows.push(element("div", { class: "pair" }, what, element("span", {}, text)));
+  }
   return rest > 0 ? [...rows, allGradients(page, rest)] : rows;
+}
+
+/** The gradient with the largest norm, of a parameter or not; null where none has one. */
+function largestGradient({ model }, norm) {
+  const all = model.values.flatMap(({ kind }, id) => (/gradient$/.test(kind) ? [id] : []));
+  return all.reduce((most, id) => (most === null || norm(id) > norm(most) ? id : most), null);
 }
 
 /** A button that lists all gradients of parameters in the table of values, by their norms. */
@@ -142,10 +157,7 @@ function deadShare({ dead }) {
 function turnsButton({ loop, iterations }, page, id) {
   const count = typeof loop.length === "number" ? loop.length : iterations.at.length;
   const text = `${counted(count, "iteration")} of ${loop.bodies.join(", ")}`;
-  const click = () => {
-    scrollsToLoop = true;
-    page.actions.reveal(id);
-  };
+  const click = () => goToLoop(page, id);
   return element("button", { type: "button", class: "quiet told-button", click }, text);
 }
 

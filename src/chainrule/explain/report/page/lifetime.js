@@ -1,6 +1,6 @@
 // From when to when a value is in memory, and the cursor in between.
 
-import { makerChips, oneText, stepChip, valueChip } from "./chips.js";
+import { makerChips, oneText, stepChip, valueChip, withMark } from "./chips.js";
 import { element, vector } from "./dom.js";
 import { countText } from "./words.js";
 
@@ -31,21 +31,21 @@ function neededLast(page, id, freed) {
   const { life } = page.model.values[id];
   const reader = (life?.reader ?? freed - 1) + 1;
   const chip = stepChip(page, Math.min(reader, freed));
-  if (reader >= freed) return [", needed last at ", chip, ", then freed."];
+  if (reader >= freed) return [", needed last at ", withMark(chip, ","), " then freed."];
   if (life && !life.to_end) {
-    const after = ["; its memory is freed after ", stepChip(page, freed), ", with "];
+    const after = [" its memory is freed after ", withMark(stepChip(page, freed), ","), " with "];
     const other =
       life.longer === null
-        ? `the rest of ${page.model.values[id].view_of}`
+        ? document.createTextNode(`the rest of ${page.model.values[id].view_of}`)
         : valueChip(page, life.longer);
-    return [", needed last at ", chip, ...after, other, "."];
+    return [", needed last at ", withMark(chip, ";"), ...after, withMark(other, ".")];
   }
   if (page.model.together(freed)[0] <= reader) {
-    const after = [", freed after ", stepChip(page, freed), `: ${oneText(page, freed)}.`];
-    return [", needed last at ", chip, ...after];
+    const after = [" freed after ", withMark(stepChip(page, freed), ":"), ` ${oneText(page, freed)}.`];
+    return [", needed last at ", withMark(chip, ","), ...after];
   }
-  const late = [", a part of which is done during ", stepChip(page, freed), ", then freed."];
-  return [", needed last at ", chip, ...late];
+  const late = [" a part of which is done during ", withMark(stepChip(page, freed), ","), " then freed."];
+  return [", needed last at ", withMark(chip, ","), ...late];
 }
 
 /** Over the time of the run, as the chart of the memory is. */

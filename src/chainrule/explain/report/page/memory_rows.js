@@ -1,6 +1,6 @@
 // One line of the list of what is alive: a value, one without a name, or many small ones.
 
-import { stepChip, stepTitle, swatch, valueLabel } from "./chips.js";
+import { stepChip, stepTitle, swatch, valueLabel, withMark } from "./chips.js";
 import { element } from "./dom.js";
 import { bytesText, countText } from "./words.js";
 
@@ -60,7 +60,7 @@ function restNote(page, row) {
   if (!nbytes) return told;
   const largest = Math.max(...nbytes);
   const step = page.model.stepAt(nbytes.indexOf(largest));
-  if (step) told.append(` At most ${bytesText(largest)}, at `, stepChip(page, step), ".");
+  if (step) told.append(` At most ${bytesText(largest)}, at `, withMark(stepChip(page, step), "."));
   return told;
 }
 

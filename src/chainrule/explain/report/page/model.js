@@ -17,6 +17,7 @@ export function createModel(data) {
  */
 export class Model {
   constructor(data) {
+    withLabels(data);
     this.data = data;
     this.values = data.values;
     this.steps = data.steps;
@@ -145,6 +146,25 @@ export class Model {
   get peakStep() {
     const memory = this.data.memory;
     return memory && memory.peak_step !== null ? memory.peak_step + 1 : 0;
+  }
+}
+
+const GRADIENT_NAME = /(?:d\([^()]*\)|d[^\s/,;:()]+)\/d[^\s,;:()]*[^\s,;:().]/g;
+
+/** Writes gradients in sentences as everywhere else: `∂J/∂W` for `dJ/dW`. */
+function withLabels({ values, steps, memory }) {
+  const labels = new Map();
+  for (const { name, label, of } of values) if (of !== null && label) labels.set(name, label);
+  if (!labels.size) return;
+  const spelled = (text) => text.replace(GRADIENT_NAME, (name) => labels.get(name) ?? name);
+  for (const value of values) {
+    value.zeros = value.zeros.map(spelled);
+    for (const key of ["dead", "why", "kept_because", "view_of"]) value[key] = spelled(value[key]);
+  }
+  for (const step of steps) step.title = spelled(step.title);
+  for (const life of memory?.lives ?? []) {
+    life.label = spelled(life.label);
+    life.parts = spelled(life.parts);
   }
 }
 

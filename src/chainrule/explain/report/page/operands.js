@@ -43,8 +43,30 @@ export function stepRows(page, id) {
   });
   const rest = made.length - MOST_ROWS;
   const more = rest > 0 && element("p", { class: "muted" }, `and ${countText(rest)} more`);
-  const title = `Step ${countText(number)} of ${countText(model.steps.length)}: ${step.title}`;
-  return { title, content: rows(page, given, ...results, more) };
+  return { title: stepHeading(model, number), content: rows(page, given, ...results, more) };
+}
+
+/**
+ * The same for a step that makes no named value: what it reads, and what it gives, as a whole if
+ * it is a loop, or a part of it; null for a box whose step is not the one at the cursor.
+ * @param {import("./chips.js").Page} page
+ * @param {string} key of the box
+ * @returns {{title: string, content: HTMLElement}|null}
+ */
+export function partRows(page, key) {
+  const { model, store } = page;
+  const number = store.state.cursor;
+  const step = model.step(number);
+  if (!step || model.stepOfCircle.get(key) !== number) return null;
+  const loop = model.loopOfStep(number);
+  const part = step.part_of === null ? [] : [operandRow(page, step.part_of, "gives a part of ")];
+  const results = loop ? loop.results.map((one) => operandRow(page, one, "gives ")) : part;
+  return { title: stepHeading(model, number), content: rows(page, step.reads, ...results) };
+}
+
+function stepHeading(model, number) {
+  const { title } = model.step(number);
+  return `Step ${countText(number)} of ${countText(model.steps.length)}: ${title}`;
 }
 
 /** A row for each of some operands, then what they give. */
@@ -64,7 +86,7 @@ function operandRow(page, id, word) {
   return element(
     "div",
     { class: "operand" },
-    element("span", {}, word, valueChip(page, id)),
+    element("span", { class: "what" }, word, valueChip(page, id)),
     element("span", { class: "small-picture" }, value.picture && smallPicture(value.picture, value.name)),
     element("span", { class: "muted" }, numbersText(value)),
   );
@@ -74,5 +96,6 @@ function operandRow(page, id, word) {
 function numbersText(value) {
   if (!value.stats) return shapeText(value.shape);
   if (isSingle(value)) return numberText(value.numbers?.[0] ?? value.stats.min);
-  return `${numberText(value.stats.min)} … ${numberText(value.stats.max)}`;
+  const [low, high] = [numberText(value.stats.min), numberText(value.stats.max)];
+  return low === high ? `all ${low}` : `${low} … ${high}`;
 }

@@ -1,5 +1,5 @@
 // A small map of the whole graph, with the part in sight marked; click and drag go there.  It stands
-// in the corner in which it covers least.
+// at the edge where it covers least; until the view is moved, only where it covers no box.
 
 import { centredOn, onScreen } from "./camera.js";
 import { element, oncePerFrame } from "./dom.js";
@@ -9,7 +9,7 @@ const MAP_HEIGHT = 92;
 const LEAST_HEIGHT = 26;
 const MARGIN = 10;
 const SETTLE_MILLISECONDS = 200; // after the view has moved
-const CORNERS = ["right low", "left low", "right high", "left high"];
+const PLACES = 8; // that are tried along each edge
 
 /**
  * @param {import("./graph.js").GraphView} graph
@@ -20,15 +20,21 @@ export function createOverview(graph) {
   const window_ = element("div", { class: "window" });
   const view = element("div", { class: "overview", "aria-hidden": "true" }, canvas, window_);
   let scale = { x: 1, y: 1 };
-  let corner = CORNERS[0];
+  let place = { left: Infinity, top: Infinity }; // the corner on the right below
   let timer = 0;
 
   const settle = () => {
     const size = { width: view.offsetWidth, height: view.offsetHeight };
-    const [best] = CORNERS.map((name) => [coveredIn(graph, name, size), name])
-      .sort(([one, first], [other, second]) => one - other || (second === corner) - (first === corner));
-    corner = best[1];
-    view.dataset.corner = corner;
+    if (!size.width) return;
+    const isHere = ({ left, top }) => left === place.left && top === place.top;
+    const tried = placesAround(graph.screen, size).map((one) => [coveredAt(graph, one, size), one]);
+    const [best] = tried.sort(
+      ([one, first], [other, second]) => one - other || Number(isHere(second)) - Number(isHere(first)),
+    );
+    place = best[1];
+    view.style.left = `${place.left}px`;
+    view.style.top = `${place.top}px`;
+    view.classList.toggle("covering", graph.follows && best[0] > 0);
   };
   const draw = oncePerFrame(() => {
     const { width, height } = graph.layout;
@@ -74,11 +80,21 @@ export function createOverview(graph) {
   return { view, draw, mark };
 }
 
-/** How much of boxes is below the map where it stands in a corner. */
-function coveredIn({ layout, page, screen }, corner, { width, height }) {
+/** Places along the edges of the screen: first those below, from the right. */
+function placesAround(screen, { width, height }) {
+  const [right, low] = [screen.width - MARGIN - width, screen.height - MARGIN - height];
+  const along = (end) =>
+    Array.from({ length: PLACES }, (_, at) => Math.round(end - (at / (PLACES - 1)) * (end - MARGIN)));
+  return [
+    ...along(right).map((left) => ({ left, top: low })),
+    ...along(low).flatMap((top) => [right, MARGIN].map((left) => ({ left, top }))),
+    ...along(right).map((left) => ({ left, top: MARGIN })),
+  ];
+}
+
+/** How much of boxes is below the map where it stands at a place. */
+function coveredAt({ layout, page }, { left, top }, { width, height }) {
   const { view } = page.store.state;
-  const left = corner.startsWith("left") ? MARGIN : screen.width - MARGIN - width;
-  const top = corner.endsWith("high") ? MARGIN : screen.height - MARGIN - height;
   let covered = 0;
   for (const box of layout.boxes.values()) {
     const x = box.x * view.scale + view.x;

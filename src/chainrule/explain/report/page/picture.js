@@ -20,6 +20,7 @@ const PIXEL_KEYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], A
 export function pictureFigure(picture, name) {
   const { width, height, low, high, caption, centred, block } = picture;
   const levels = atob(picture.bytes);
+  if (low === high && !levels.includes(String.fromCharCode(NOT_FINITE))) return flatFigure(picture);
   const colour = coloursOf(picture);
   const [atLow, atHigh] = colour.ends;
   const middle = centred ? "white 0, " : "";
@@ -55,6 +56,12 @@ export function pictureFigure(picture, name) {
       ),
     ),
   );
+}
+
+/** Of a value whose elements are all equal: what they are. */
+function flatFigure({ low, caption }) {
+  const told = element("span", { class: "caption" }, caption);
+  return element("figure", { class: "picture" }, `all elements are ${numberText(low)}`, told);
 }
 
 /**

@@ -88,7 +88,8 @@ function singleText({ numbers, stats }) {
 function countOf(stats, name) {
   const count = stats?.[name];
   if (typeof count !== "number") return numberText(count);
-  return count ? `${countText(count)} (${percentText(count / (stats.count || 1))})` : "0";
+  const share = percentText(count / (stats.count || 1), 3); // as the reasons of zeros say it
+  return count ? `${countText(count)} (${share})` : "0";
 }
 
 /**
@@ -103,7 +104,7 @@ export function numbersTable(value) {
     const cells = value.numbers.slice(place, place + across);
     rows.push(element("tr", {}, ...cells.map((one) => element("td", {}, numberText(one)))));
   }
-  const caption = element("caption", {}, value.name);
+  const caption = element("caption", {}, labelText(value));
   const look = value.shape.length > 1 ? "numbers" : "numbers vector";
   return element("table", { class: look }, caption, element("tbody", {}, ...rows));
 }

@@ -123,6 +123,7 @@ class ValuesTable {
     const last = Math.min(first + most, this.ids.length);
     const rows = [];
     for (let place = first; place < last; place += 1) rows.push(this.#row(place));
+    this.scroller.style.scrollPaddingLeft = `${this.heads[0].offsetWidth}px`;
     const held = document.activeElement?.closest?.("tr[data-value-id]")?.dataset.valueId;
     this.body.replaceChildren(
       ...spacer(first * ROW_HEIGHT),

@@ -100,14 +100,27 @@ export function typeText(value) {
 /**
  * `0.4 %`, `35 %`, `99.6 %`: near the ends with a decimal, so that two shares add up.
  * @param {number} share
+ * @param {number} [digits] instead of a whole number in the middle
  * @returns {string}
  */
-export function percentText(share) {
+export function percentText(share, digits) {
   const percent = share * 100;
   if (percent > 0 && percent < 0.05) return "< 0.1 %";
   if (percent < 100 && percent >= 99.95) return "> 99.9 %";
   const nearEnd = percent < 10 || percent > 90;
+  if (digits && percent >= 10) return `${Number(percent.toPrecision(digits))} %`;
   return `${nearEnd ? Number(percent.toFixed(1)) : Math.round(percent)} %`;
+}
+
+/**
+ * What the rows and the columns of a table of elements are: `rows: axis 0, columns: axis 1`.
+ * @param {number} count of axes
+ * @returns {string}
+ */
+export function axesText(count) {
+  const before = Array.from({ length: count - 1 }, (_, axis) => axis).join(", ");
+  const rows = count > 1 ? `rows: ax${count > 2 ? "es" : "is"} ${before}, ` : "";
+  return `${rows}columns: axis ${count - 1}`;
 }
 
 /**
