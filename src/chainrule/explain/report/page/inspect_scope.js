@@ -1,6 +1,6 @@
 // About a scope: how much is in it, and its largest values; about a box without a name: its tip.
 
-import { stepChip, valueChips, withMark } from "./chips.js";
+import { labelText, stepChip, valueChips, withMark } from "./chips.js";
 import { element } from "./dom.js";
 import { loopContent, loopTitle } from "./inspect_loop.js";
 import { section } from "./inspect_value.js";
@@ -8,6 +8,7 @@ import { partRows } from "./operands.js";
 import { bytesText, countText, kindsText } from "./words.js";
 
 const LARGEST_SHOWN = 8;
+const UNNAMED = "a value without a name";
 
 /**
  * @param {import("./chips.js").Page} page
@@ -70,6 +71,12 @@ function amountsTable(rows) {
   return element("table", { class: "statistics" }, element("tbody", {}, ...lines));
 }
 
+/** `a part of logits`, of what a step computes that has no name. */
+function partOf(model, number) {
+  const part = model.step(number)?.part_of ?? null;
+  return part === null ? UNNAMED : `a part of ${labelText(model.values[part])}`;
+}
+
 /**
  * @param {import("./chips.js").Page} page
  * @param {string} key
@@ -83,7 +90,7 @@ export function inspectBox(page, key) {
   const loop = page.model.loopOfStep(number);
   const step = partRows(page, key);
   return [
-    element("h2", { class: "plain-head" }, first),
+    element("h2", { class: "plain-head" }, first.replace(UNNAMED, partOf(page.model, number))),
     ...lines.map((line) => element("p", {}, line)),
     step && section(step.title, step.content),
     ...(number && !step ? [element("p", {}, "Computed at ", withMark(stepChip(page, number), "."))] : []),

@@ -59,7 +59,7 @@ export function partRows(page, key) {
   const step = model.step(number);
   if (!step || model.stepOfCircle.get(key) !== number) return null;
   const loop = model.loopOfStep(number);
-  const part = step.part_of === null ? [] : [operandRow(page, step.part_of, "gives a part of ")];
+  const part = step.part_of === null ? [] : [partRow(page, step.part_of)];
   const results = loop ? loop.results.map((one) => operandRow(page, one, "gives ")) : part;
   return { title: stepHeading(model, number), content: rows(page, step.reads, ...results) };
 }
@@ -79,6 +79,12 @@ function rows(page, reads, ...results) {
     rest > 0 && element("p", { class: "muted" }, `and ${countText(rest)} more`),
     ...results,
   );
+}
+
+/** A row without numbers, which are those of the whole. */
+function partRow(page, id) {
+  const what = element("span", { class: "what" }, "gives a part of ", valueChip(page, id));
+  return element("div", { class: "operand part" }, what);
 }
 
 function operandRow(page, id, word) {
