@@ -211,15 +211,16 @@ def _done(
     ids: Mapping[str, int],
     read_by: Sequence[Sequence[int]],
 ) -> dict[str, int]:
-    """The step after which each value is there: a later one than `drawn`, where its instruction is
-    done during that.  (A gradient that is never stored is computed by the update that uses it.)
+    """The step after which each value is there: of one that is never stored a later one than
+    `drawn`, where the instruction that uses it is done during that (a gradient, in its update).
     """
     places: dict[int, int] = {}
     for name, value in sorted(ids.items(), key=lambda pair: -pair[1]):  # first what reads others
         if name in drawn:
-            at = drawn[name]
-            during = step_at(instructions, run.made_at(run.graph.names[name]))
-            if instructions[during] > instructions[at]:
+            at, node = drawn[name], run.graph.names[name]
+            during = step_at(instructions, run.made_at(node))
+            is_stored = node in run.life_of or seen_in(run, node) is not None
+            if not is_stored and instructions[during] > instructions[at]:
                 readers = [places[one] for one in read_by[value] if one in places]
                 at = max(at, min([during, *readers]))
             places[value] = at

@@ -17,6 +17,9 @@ export function lifetime(page, id) {
   if (made) words.append(...makerChips(page, id));
   if (!page.data.memory) return element("p", {}, words, ".");
   const { stored, view_of: whole } = model.values[id];
+  const begun = model.values[id].life?.first ?? 0;
+  if (made && begun && model.stepAt(begun) > model.together(made)[1])
+    words.append(", done during ", stepChip(page, model.stepAt(begun))); // its instruction is late
   if (stored && made && model.values[id].life?.first === 0)
     words.append(", in an array from outside that is there from the start");
   if (!stored && !whole) words.append(", never stored.");
