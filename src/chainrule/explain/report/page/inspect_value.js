@@ -88,7 +88,7 @@ function partSection(page, id) {
     told.append(`${part.parts}.`, ...made, ", and holds");
     return section(part.label, told, valueChips(page, loop.results));
   }
-  const name = page.model.values[id].name;
+  const name = labelText(page.model.values[id]);
   const told = element("p", {}, `${bytesText(part.nbytes)} without a name, on the way to ${name}.`);
   const last = Math.max(page.model.stepAt(part.last), part.step + 1);
   told.append(...made, ", and freed after ", stepChip(page, last), ".");
