@@ -223,6 +223,7 @@ def test_a_step_says_all_that_it_makes_and_from_what(opened) -> None:
     slider = page.locator("#step-slider")
     slider.focus()
     page.keyboard.press("End")
+    calm(page)
     while "(backward of" not in page.locator("#step-text").inner_text():
         page.keyboard.press("ArrowLeft")
         calm(page)
