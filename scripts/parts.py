@@ -116,7 +116,11 @@ def _seconds(folder, quick):
 
 
 def _shares(targets, seconds, count):
-    """The targets for each part, in order: the longest first, each to who has least so far."""
+    """The targets for each part: the longest first, each to who has least so far.
+
+    Every other part goes through its own backwards: files of one folder wait for the same things
+    (browsers; ranks, which spin), and should not do so in all parts at once.
+    """
     shares = [[] for _ in range(min(count, len(targets)))]
     totals = [0.0] * len(shares)
     weights = {one: seconds.get(one.partition("::")[0], USUAL) for one in targets}
@@ -124,7 +128,10 @@ def _shares(targets, seconds, count):
         least = totals.index(min(totals))
         totals[least] += weights[one]
         shares[least].append(one)
-    return [sorted(share, key=targets.index) for share in shares]
+    return [
+        sorted(share, key=targets.index, reverse=bool(number % 2))
+        for number, share in enumerate(shares)
+    ]
 
 
 def _cores():

@@ -45,7 +45,7 @@ def test_folders_are_parted_and_what_is_named_is_kept(parts: Any, tmp_path: Path
 
 
 def test_parts_take_about_as_long(parts: Any) -> None:
-    assert parts._shares(list("abcde"), {"c": 2.5, "d": 2.0}, 2) == [["c", "e"], ["a", "b", "d"]]
+    assert parts._shares(list("abcde"), {"c": 2.5, "d": 2.0}, 2) == [["c", "e"], ["d", "b", "a"]]
     assert parts._shares(["a::x", "b", "a::y"], {"a": 2.0}, 9) == [["a::x"], ["a::y"], ["b"]]
     files = parts._files("tests", ROOT)
     for quick in (True, False):
