@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from waiting import settle
+from waiting import calm, settle
 
 SIZES = pytest.mark.parametrize(("width", "height"), [(800, 600), (1440, 900)])
 # All in the small window, where there is the least room; a few in the large one.
@@ -118,6 +118,7 @@ def test_names_of_passes_stand_beside_their_pass(opened) -> None:
     names = page.locator(".passes p:not([hidden])")
     assert names.all_inner_texts() == ["forward", "backward", "update"]
     assert "gradients of J" in names.nth(1).get_attribute("title")
+    calm(page)
     area = page.locator("#graph").bounding_box()
     for _ in range(2):
         for name, key in (("forward", "value W1"), ("backward", "gradient dJ/dW1")):
