@@ -251,48 +251,42 @@ def mixture_case(name: str, n: int, dimensions: int, parts: int) -> Case:
 # A Kalman filter ----------------------------------------------------------------------------------
 
 
-def filtered(ops: Any, params: Any, C: Any, mean: Any, P: Any, y: Any) -> tuple[Any, Any, Any]:
-    """One step: the mean and covariance of the state, and twice the log-likelihood of y."""
-    A, Q, R = params["A"], ops.diag(ops.exp(params["q"])), ops.diag(ops.exp(params["r"]))
+def filtered(xp: Any, params: Any, C: Any, mean: Any, P: Any, y: Any) -> tuple[Any, Any, Any]:
+    """One step: the mean and covariance of the state, and twice the log-likelihood of y; `xp` is
+    NumPy, or a library with its names."""
+    A, Q, R = params["A"], xp.diag(xp.exp(params["q"])), xp.diag(xp.exp(params["r"]))
     mean, P = A @ mean, A @ P @ A.T + Q
     S, e = C @ P @ C.T + R, y - C @ mean
-    L = ops.cholesky(S)
-    gain = ops.solve(S, C @ P).T
-    value = -(e @ ops.solve(S, e)) - 2 * ops.log(ops.diagonal(L)).sum()
+    L = xp.linalg.cholesky(S)
+    gain = xp.linalg.solve(S, C @ P).T
+    value = -(e @ xp.linalg.solve(S, e)) - 2 * xp.log(xp.diagonal(L)).sum()
     return mean + gain @ e, P - gain @ C @ P, value
 
 
-def start_of(like: Any, eye: Callable[..., Any], zeros: Callable[..., Any]) -> tuple[Any, Any]:
-    return zeros(like.shape[1], dtype=like.dtype), eye(like.shape[1], dtype=like.dtype)
+def start_of(xp: Any, C: Any) -> tuple[Any, Any]:
+    return xp.zeros(C.shape[1], dtype=C.dtype), xp.eye(C.shape[1], dtype=C.dtype)
+
+
+def scanned(xp: Any, scan: Callable[..., Any], params: Any, ys: Any, C: Any) -> Any:
+    def step(state, y):
+        mean, P, value = filtered(xp, params, C, *state, y)
+        return (mean, P), value
+
+    _, values = scan(step, start_of(xp, C), ys)
+    return -0.5 * xp.mean(values)
 
 
 def kalman(params, ys, C):
-    linalg = np.linalg
-    ops = SimpleNamespace(
-        diag=np.diag, exp=np.exp, log=np.log, diagonal=np.diagonal,
-        cholesky=linalg.cholesky, solve=linalg.solve,
-    )  # fmt: skip
-
-    def step(state, y):
-        mean, P, value = filtered(ops, params, C, *state, y)
-        return (mean, P), value
-
-    _, values = cr.scan(step, start_of(C, np.eye, np.zeros), ys)
-    return -0.5 * np.mean(values)
+    return scanned(np, cr.scan, params, ys, C)
 
 
 def torch_kalman(params, ys, C):
     import torch
 
-    linalg = torch.linalg
-    ops = SimpleNamespace(
-        diag=torch.diag, exp=torch.exp, log=torch.log, diagonal=torch.diagonal,
-        cholesky=linalg.cholesky, solve=linalg.solve,
-    )  # fmt: skip
-    mean, P = start_of(C, torch.eye, torch.zeros)
+    mean, P = start_of(torch, C)
     total = 0
     for y in ys:
-        mean, P, value = filtered(ops, params, C, mean, P, y)
+        mean, P, value = filtered(torch, params, C, mean, P, y)
         total = total - value
     return total / (2 * len(ys))
 
@@ -301,18 +295,7 @@ def jax_kalman(params, ys, C):
     import jax
     import jax.numpy as jnp
 
-    linalg = jnp.linalg
-    ops = SimpleNamespace(
-        diag=jnp.diag, exp=jnp.exp, log=jnp.log, diagonal=jnp.diagonal,
-        cholesky=linalg.cholesky, solve=linalg.solve,
-    )  # fmt: skip
-
-    def step(state, y):
-        mean, P, value = filtered(ops, params, C, *state, y)
-        return (mean, P), value
-
-    _, values = jax.lax.scan(step, start_of(C, jnp.eye, jnp.zeros), ys)
-    return -0.5 * jnp.mean(values)
+    return scanned(jnp, jax.lax.scan, params, ys, C)
 
 
 def kalman_case(name: str, steps: int, states: int, outputs: int) -> Case:
