@@ -84,7 +84,7 @@ def _may_take(work: Work, result: Node, given: Node) -> bool:
         case ForeignWork():
             return True  # it is evaluated elsewhere, and then copied
         case RowsWork():
-            return given is work.table and work.scattered is not given
+            return given is work.table
         case ProductWork():
             read = [one.node for call in work.calls for one in (call.x, call.y)]
             read += _read_for(work.products.scalars, work)

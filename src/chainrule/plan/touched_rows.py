@@ -31,13 +31,15 @@ def with_touched_rows(
     """The works where such updates are one with the scatter that they read; what is stored no
     longer leaves `values`.  `taken` maps results to the given values whose arrays they take."""
     roles = worker.roles
-    stops, _ = reliance([work for _, work in made])
-    readers = Counter(node for _, work in made for node in work.reads)
     scatters = {
         unit.node: number
         for number, (unit, _) in enumerate(made)
         if isinstance(unit, Alone) and roles[unit.node] is Role.SCATTER
     }
+    if not scatters or not taken:
+        return made
+    stops, _ = reliance([work for _, work in made])
+    readers = Counter(node for _, work in made for node in work.reads)
     found: dict[int, RowsWork] = {}
     gone: set[int] = set()
     available = {node for node, role in roles.items() if role is Role.GIVEN}
