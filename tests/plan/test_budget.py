@@ -16,6 +16,7 @@ from chainrule.execute.arguments import bound_to
 from chainrule.execute.run import kept_nodes
 from chainrule.plan.budget import within
 from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.least_load import LeastLoad
 from chainrule.plan.planner import Plan, plan
 from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.work import NestWork, Work
@@ -69,7 +70,8 @@ def check_budgets(made: Plan) -> list[Plan]:
         assert sources(found) <= sources(made)
         given = Outside(list(made.schedule.given), made.schedule.results, made.overwrites)
         storage = Storage(found.works, given)
-        assert storage.load_at_least() <= storage.load_nbytes <= found.schedule.scratch_nbytes
+        least = LeastLoad(given).of(found.works)
+        assert least <= storage.load_nbytes <= found.schedule.scratch_nbytes
         plans.append(found)
     times = [nanoseconds(one) for one in plans]
     assert times == sorted(times, reverse=True)

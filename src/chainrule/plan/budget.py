@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from chainrule.graph.node import Node
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.fragments import Fragments
+from chainrule.plan.least_load import LeastLoad
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.speeds import Speeds
@@ -47,11 +48,13 @@ def within(
     search = _Search(plan)
     found = search.candidates()
     code = code_nbytes(plan.works)
-    beside = [code_nbytes(one.works) - code for one in found]
-    for one, more in zip(found, beside, strict=True):
-        best = search.stored(one.works)
-        if best.fits(nbytes - more):
-            break
+    beside: list[int] = []
+    for one in found:
+        beside.append(code_nbytes(one.works) - code)
+        if search.least.of(one.works) <= nbytes - beside[-1]:
+            best = search.stored(one.works)
+            if best.fits(nbytes - beside[-1]):
+                break
     else:
         every = [(search.stored(one.works), more) for one, more in zip(found, beside, strict=True)]
         every.sort(key=lambda one: one[0].load_nbytes + one[1])
@@ -67,6 +70,7 @@ class _Search:
         self.plan = plan
         self.arrays = Outside(list(plan.schedule.given), plan.schedule.results, plan.overwrites)
         self.outside = {*plan.schedule.results, *plan.overwrites.values()}
+        self.least = LeastLoad(self.arrays)
         self.sources, self.costs = _Sources(plan.works), _Costs(plan.speeds)
         self.found: dict[tuple[Work, ...], Candidate] = {}
 

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from operator import add
 
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
@@ -69,37 +68,7 @@ class Storage:
     def fits(self, capacity: int) -> bool:
         """Whether scratch memory of so many bytes is enough; no offsets are looked for where the
         load alone is larger."""
-        if self.load_at_least() > capacity or self.load_nbytes > capacity:
-            return False
-        return self.scratch_nbytes <= capacity
-
-    def load_at_least(self) -> int:
-        """Bytes of scratch memory that are in use at one work, whatever takes over whose bytes."""
-        first, last, outside = self.lives.first, self.lives.last, self._perhaps_outside()
-        size = len(self.works) + 1
-        change, written, dying = [0] * size, [0] * size, [0] * size
-        for life in self.scratch:
-            if life not in outside:
-                nbytes, begin, end = aligned(nbytes_of(life[0])), first[life], last[life]
-                written[begin] += nbytes
-                if begin < end:
-                    change[begin + 1] += nbytes
-                    change[end] -= nbytes
-                    dying[end] += nbytes
-        there = map(add, accumulate(change), map(max, written, dying))
-        spaces = (aligned(work.workspace_nbytes) for work in self.works)
-        return max(map(add, there, spaces), default=0)
-
-    def _perhaps_outside(self) -> set[Life]:
-        """Lives that may lie where a result does, as those are read last that are as large."""
-        found: set[Life] = set()
-        for number in reversed(range(len(self.works))):
-            written = self.lives.writes[number]
-            sizes = {nbytes_of(one.node) for one in written if one in self.outside or one in found}
-            if sizes:
-                ending = self.dying.get(number, ())
-                found.update(one for one in ending if nbytes_of(one.node) in sizes)
-        return found
+        return self.load_nbytes <= capacity and self.scratch_nbytes <= capacity
 
     @cached_property
     def inherited(self) -> dict[Life, Life]:

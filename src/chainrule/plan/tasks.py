@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Protocol
 
 from chainrule.graph.body import bodies_of
@@ -66,8 +65,13 @@ class Tasks:
 
     def done(self, parts: Iterable[int]) -> tuple[int, ...]:
         """The tasks that are done where parts are done in this order."""
-        numbers = (self.task[part] for part in parts)
-        return tuple(number for number, _ in groupby(n for n in numbers if n is not None))
+        found: list[int] = []
+        before = None
+        for number in map(self.task.__getitem__, parts):
+            if number is not None and number != before:
+                found.append(number)
+                before = number
+        return tuple(found)
 
 
 def tasks_of(

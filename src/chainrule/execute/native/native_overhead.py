@@ -64,9 +64,9 @@ def _has_routine(node: Node) -> bool:
 def code_nbytes(works: Sequence[Work]) -> int:
     """The machine code of works, of which some may be there several times."""
     distinct = dict.fromkeys(works)
-    computed = (node for one in distinct for node in (*one.writes, *one.inner))
+    loops = (one.node for one in distinct if isinstance(one, ForeignWork))
     again = CODE_NBYTES_PER_REPETITION * (len(works) - len(distinct))
-    return _code_nbytes(len(distinct), computed) + again
+    return _code_nbytes(len(distinct), loops) + again
 
 
 def _evaluated(graph: Graph, *, compiled: bool = True) -> Iterator[Node]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from chainrule.graph.cached import cached_property
 from chainrule.plan.recomputation.problem import Numbers
 
 MOST_KEEPINGS = 8
@@ -43,6 +44,23 @@ class Inside:
     inputs: tuple[Numbers, ...]
     handed: frozenset[int]
     saved: frozenset[int]
+
+    @cached_property
+    def handed_nbytes(self) -> int:
+        """Those of all that is handed on."""
+        return sum(self.nbytes[v] for v in self.handed)
+
+    @cached_property
+    def walking(self) -> tuple[int, int]:
+        """What it costs to run forward for what is handed on alone, and the bytes in use then."""
+        return self.again(self.handed, frozenset()), self.forward_nbytes(self.handed)
+
+    @cached_property
+    def saving(self) -> tuple[tuple[int, int], int]:
+        """What it costs to run forward for all that is saved, where nothing is there, and where
+        what is handed on is; and the bytes in use then."""
+        costs = self.again(self.saved, frozenset()), self.again(self.saved, self.handed)
+        return costs, self.forward_nbytes(self.saved)
 
     def again(self, wanted: Iterable[int], there: Set[int]) -> int:
         """The cost of computing what is wanted and not there; what is handed on to it is."""

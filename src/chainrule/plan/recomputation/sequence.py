@@ -57,6 +57,24 @@ class _Executions:
         until[self.last[self.problem.arrays.kept == 1]] = self.length - 1
         return until
 
+    def useful(self, until: Array) -> Array:
+        """Which of them are needed, as `needed_until` says, or the last of their node."""
+        useful = until > np.arange(self.length)
+        useful[self.last[self.problem.arrays.kept == 1]] = True
+        served = np.bincount(self.nodes, useful, minlength=self.problem.size) > 0
+        useful[self.last[~served]] = True
+        return useful
+
+    def measured(self, until: Array) -> Measured:
+        """What they cost and need, where values are needed until then."""
+        arrays, nodes = self.problem.arrays, self.nodes
+        nbytes = arrays.nbytes[nodes]
+        change = np.append(nbytes, 0)
+        np.subtract.at(change, until + 1, nbytes)
+        usage = np.cumsum(change)[:-1] + arrays.workspace[nodes]
+        cost = sum(map(self.problem.cost.__getitem__, nodes.tolist()))
+        return Measured(cost, int(usage.max(initial=0)), tuple(usage.tolist()))
+
     def is_valid(self) -> bool:
         """Whether they compute the program."""
         arrays = self.problem.arrays
@@ -104,27 +122,31 @@ def lives(problem: Problem, sequence: Sequence[int]) -> list[int]:
 
 def measured(problem: Problem, sequence: Sequence[int]) -> Measured:
     """What a valid sequence costs, and the bytes that it needs."""
-    arrays, nodes = problem.arrays, np.array(sequence, np.int64)
-    nbytes = arrays.nbytes[nodes]
-    change = np.append(nbytes, 0)
-    np.subtract.at(change, _Executions(problem, sequence).needed_until() + 1, nbytes)
-    usage = np.cumsum(change)[:-1] + arrays.workspace[nodes]
-    cost = sum(map(problem.cost.__getitem__, sequence))
-    return Measured(cost, int(usage.max(initial=0)), tuple(usage.tolist()))
+    found = _Executions(problem, sequence)
+    return found.measured(found.needed_until())
+
+
+def useful_part(
+    problem: Problem, sequence: Sequence[int]
+) -> tuple[tuple[int, ...], Measured] | None:
+    """The sequence less the executions whose value nobody needs, and what it costs and needs; each
+    node keeps one.  None where the sequence does not compute the program.
+
+    What remains is valid; neither its cost nor its peak is larger.
+    """
+    found = _Executions(problem, sequence)
+    if not found.is_valid():
+        return None
+    while True:
+        until = found.needed_until()
+        useful = found.useful(until)
+        if useful.all():
+            return tuple(found.nodes.tolist()), found.measured(until)
+        found = _Executions(problem, found.nodes[useful])
 
 
 def without_useless(problem: Problem, sequence: Sequence[int]) -> tuple[int, ...]:
-    """The sequence less the executions whose value nobody needs; each node keeps one.
-
-    What remains is valid if the sequence was; neither its cost nor its peak is larger.
-    """
-    current = np.array(sequence, np.int64)
-    while True:
-        found = _Executions(problem, current)
-        useful = found.needed_until() > np.arange(found.length)
-        useful[found.last[problem.arrays.kept == 1]] = True
-        served = np.bincount(current, useful, minlength=problem.size) > 0
-        useful[found.last[~served]] = True
-        if useful.all():
-            return tuple(current.tolist())
-        current = current[useful]
+    """The same of a sequence that is valid."""
+    found = useful_part(problem, sequence)
+    assert found is not None
+    return found[0]

@@ -26,18 +26,21 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Forward:
-    """A stage runs forward, and then only these of its values are there."""
+class Kept:
+    """A stage runs forward, and then only the values of this one of its keepings are there."""
 
     stage: int
-    kept: frozenset[int]
+    keeping: int
 
 
 @dataclass(frozen=True)
-class Dropped:
-    """No value of a stage is there any more."""
+class Walked:
+    """Stages run forward one after another, and then only what the last one hands on is there; if
+    it `stays`, until that stage has run backward."""
 
-    stage: int
+    first: int
+    last: int
+    stays: int
 
 
 @dataclass(frozen=True)
@@ -47,19 +50,17 @@ class Backward:
     stage: int
 
 
-Event = Forward | Dropped | Backward
+Event = Kept | Walked | Backward
 
 
-class _Ways(NamedTuple):
-    """The keepings of a stage, a row for each: the units that one takes, those that are left of
-    each number of units, those that are in use on the way forward, and what it costs, where all
-    values are computed for the first time, and later."""
+class _Way(NamedTuple):
+    """A keeping: the units that it takes, those in use on the way forward, and what it costs where
+    all values are computed for the first time, and later."""
 
-    units: Array
-    left: Array
-    forward: Array
-    first: Array
-    later: Array
+    units: int
+    forward: int
+    first: int
+    later: int
 
 
 class StageTable:
@@ -74,20 +75,19 @@ class StageTable:
     def __init__(self, stages: Sequence[Stage], budget: int) -> None:
         self.stages, self.budget, self.last = stages, budget, len(stages) - 1
         insides = [one.inside for one in stages]
-        handed = [sum(one.nbytes[v] for v in one.handed) for one in insides]
+        handed = [one.handed_nbytes for one in insides]
         least = min(filter(None, handed), default=1)  # of which the others often are multiples
         parts = max(1, round(least * LEVELS / budget))
         self.unit = max(-(-least // parts), -(-budget // MOST_LEVELS))
         self.step = max(least // 2, self.unit)  # bytes less for which there may be another schedule
         self.levels = budget // self.unit + 1
         self.handed = np.array([0, *map(self._units, handed)])
-        self.walk = np.array([self._units(one.forward_nbytes(one.handed)) for one in insides])
-        self.again = [self._units(one.forward_nbytes(one.saved)) for one in insides]
-        costs = [one.again(one.handed, frozenset()) for one in insides]
-        self.until = np.cumsum([0, *costs])  # cost of the way forward of those before each stage
-        self.alone = [
-            [one.again(one.saved, there) for there in (frozenset(), one.handed)] for one in insides
-        ]
+        walking, saving = [one.walking for one in insides], [one.saving for one in insides]
+        self.walk = np.array([self._units(nbytes) for _, nbytes in walking])
+        # the cost of the way forward of those before each stage
+        self.until = np.cumsum([0, *(cost for cost, _ in walking)])
+        self.again = [self._units(nbytes) for _, nbytes in saving]
+        self.alone = [costs for costs, _ in saving]
         self.numbers = np.arange(self.levels)
         self.keepings = [keepings(one) for one in insides]
         made = {one: self._ways(one) for one in dict.fromkeys(self.keepings)}
@@ -96,8 +96,13 @@ class StageTable:
         self.back = [self._coarse_units(one.backward_nbytes) for one in stages]
         count = len(stages)
         self.run = np.zeros((count, count), int)  # the number of each run; like ones have the same
-        self.costs = np.empty((1, 2, self.levels))  # of each run: held or not, and the units
-        self.beside = np.empty((1, 2, self.levels))  # the same beside what is handed on to it
+        room = 4 * count  # for all runs, where some are alike
+        self.costs = np.empty((room, 2, self.levels))  # of each run: held or not, and the units
+        self.beside = np.empty((room, 2, self.levels))  # the same beside what is handed on to it
+        self.either = np.empty((room, self.levels))  # the less of both
+        self.first = np.empty((room, 2), int)  # the units of which there must be as many, or more
+        # Of each run, held, and units: the keeping of stage s, or None, and what is walked else.
+        self.chosen: dict[tuple[int, int, int], tuple[int | None, int, int]] = {}
         self._fill()
 
     def _units(self, nbytes: int) -> int:
@@ -107,40 +112,41 @@ class StageTable:
         """About so many, so that stages are alike between which small values come together."""
         return COARSE * round(nbytes / (COARSE * self.unit))
 
-    def _ways(self, found: Sequence[Keeping]) -> _Ways:
-        units = np.array([[self._units(one.nbytes)] for one in found])
-        return _Ways(
-            units,
-            left=np.maximum(self.numbers - units, 0),
-            forward=np.array([[self._units(one.forward_nbytes)] for one in found]),
-            first=np.array([[one.extra] for one in found]),
-            later=np.array([[one.extra + one.cost] for one in found]),
-        )
+    def _ways(self, found: Sequence[Keeping]) -> list[_Way]:
+        return [
+            _Way(self._units(one.nbytes), self._units(one.forward_nbytes), one.extra, later)
+            for one in found
+            for later in (one.extra + one.cost,)
+        ]
 
     def _fill(self) -> None:
         numbers: dict[object, int] = {}
         each = zip(self.gradient, self.back, self.stages, strict=True)
         kind = [numbers.setdefault((*both, one.inside), len(numbers)) for *both, one in each]
         known: dict[tuple[int, ...], int] = {}
+        handed = self.handed.tolist()
+        before: list[int] = []  # the numbers of the runs that are a stage shorter
         for span in range(len(kind)):
+            found: list[int] = []
             for s in range(len(kind) - span):
                 t = s + span
-                parts = (self.run[s, t - 1], self.run[s + 1, t]) if span else ()
-                key = (*parts, kind[s], self.handed[s], t == self.last)
+                key = (*before[s : s + 2], kind[s], handed[s], t == self.last)
                 if key not in known:
                     known[key] = self._solve(len(known), s, t)
-                self.run[s, t] = known[key]
+                self.run[s, t] = number = known[key]
+                found.append(number)
+            before = found
 
     def _solve(self, number: int, s: int, t: int) -> int:
         if number == len(self.costs):
-            self.costs = np.concatenate([self.costs, np.empty_like(self.costs)])
-            self.beside = np.concatenate([self.beside, np.empty_like(self.beside)])
+            self.costs, self.beside = _twice(self.costs), _twice(self.beside)
+            self.either, self.first = _twice(self.either), _twice(self.first)
         if s == t:
             least = np.stack([self._alone(s, held) for held in (0, 1)])
         else:
-            kept = [self._keeping(s, t, held).min(axis=0) for held in (0, 1)]
-            least = np.minimum(kept, [self._running_again(s, t, held) for held in (0, 1)])
-        self.costs[number] = least
+            least = np.minimum(self._keeping(s, t), self._running_again(s, t))
+        self.costs[number], self.either[number] = least, least.min(axis=0)
+        self.first[number] = (least == np.inf).sum(axis=1)
         handed = min(self.handed[s], self.levels)
         self.beside[number, :, :handed] = np.inf
         self.beside[number, :, handed:] = least[:, : self.levels - handed]
@@ -153,33 +159,50 @@ class StageTable:
         need = max(self.back[s], self.gradient[s] + self.again[s] if runs else 0)
         return np.where(self.numbers < need, np.inf, float(cost))
 
-    def _keeping(self, s: int, t: int, held: int, at: slice = EVERY) -> Array:
-        """Stage s keeps some values until it runs backward: a row for each of its keepings."""
-        ways, rest = self.ways[s], self.costs[self.run[s + 1, t], held]
+    def _kept(self, s: int, t: int, held: int) -> Iterator[tuple[int, int, int]]:
+        """For each keeping of stage s, the units that it takes, those that there must be, and what
+        it costs: s keeps some values until it runs backward."""
         there = self.gradient[t] + held * self.handed[t + 1]
-        need = np.maximum(self.back[s], there + ways.forward)
-        more = ways.later if t < self.last else ways.first
-        costs = rest[ways.left[:, at]] + more
-        costs[self.numbers[at] < np.maximum(need, ways.units)] = np.inf
-        return costs
+        for one in self.ways[s]:
+            need = max(self.back[s], there + one.forward, one.units)
+            yield one.units, need, one.first if t == self.last else one.later
 
-    def _running_again(self, s: int, t: int, held: int) -> Array:
+    def _keeping(self, s: int, t: int) -> Array:
+        """The costs where stage s keeps some values."""
+        found, rest = np.full((2, self.levels), np.inf), self.costs[self.run[s + 1, t]]
+        for held in (0, 1):
+            for units, need, cost in self._kept(s, t, held):
+                if need < self.levels:
+                    part = found[held, need:]
+                    behind = rest[held, need - units : self.levels - units]
+                    np.minimum(part, behind + cost, out=part)
+        return found
+
+    def _running_again(self, s: int, t: int) -> Array:
         """Stages s to j run forward, for some j before t, and only what j hands on is kept: until
         j + 1 has run backward, or until j has."""
-        walked, needs = self._walks(s, t, held)
-        behind = self.beside[self.run[s + 1 : t + 1, t], held] + walked[:, None]
-        behind[self.numbers < needs[:, None]] = np.inf
-        before = self.costs[self.run[s, s:t]].min(axis=1)
-        return (before + behind).min(axis=0)
+        before, behind = self.run[s, s:t], self.run[s + 1 : t + 1, t]
+        costs, walked = self.beside[behind], self.either[before]
+        walked += self._walked(s, t)[:, None]
+        costs += walked[:, None]
+        # of the costs, the first are infinite as it is: there are few others
+        infinite = np.maximum(self.first[behind].T, self.first[before].min(axis=1))
+        needs = self._needs(s, t)
+        if (others := needs > infinite).any():
+            for held, j in np.argwhere(others).tolist():
+                costs[j, held, : needs[held, j]] = np.inf
+        return costs.min(axis=0)
 
-    def _walks(self, s: int, t: int, held: int) -> tuple[Array, Array]:
-        """For each j, the cost of running stages s to j forward again, and what that needs."""
-        first = t == self.last
-        walked = np.zeros(t - s) if first else self.until[s + 1 : t + 1] - self.until[s]
+    def _walked(self, s: int, t: int) -> Array:
+        """For each j from s to before t, the cost of running stages s to j forward again."""
+        return np.zeros(t - s) if t == self.last else self.until[s + 1 : t + 1] - self.until[s]
+
+    def _needs(self, s: int, t: int) -> Array:
+        """The units that this needs: a row for each `held`."""
         needs = self.walk[s:t] + self.handed[s:t]
         needs[0] = self.walk[s]
-        needs = np.maximum.accumulate(needs)
-        return walked, needs + (self.gradient[t] + held * self.handed[t + 1])
+        there = np.array([[self.gradient[t]], [self.gradient[t] + self.handed[t + 1]]])
+        return np.maximum.accumulate(needs) + there
 
     def schedule(self, budget: int) -> Iterator[Event] | None:
         """What happens in the best schedule within a budget, at most that of the table; None where
@@ -195,29 +218,33 @@ class StageTable:
             if s == t:
                 yield Backward(s)
                 continue
-            least = self.costs[self.run[s, t], held, units]
-            costs = self._keeping(s, t, held, slice(units, units + 1))
-            found = np.flatnonzero(costs == least)
-            if len(found):
-                kept = self.keepings[s][found[0]]
-                yield Forward(s, self.stages[s].nodes(kept.values))
+            key = self.run[s, t], held, units
+            if key not in self.chosen:
+                self.chosen[key] = self._choice(s, t, held, units)
+            keeping, walked, stays = self.chosen[key]
+            if keeping is not None:
+                yield Kept(s, keeping)
                 pending.append((s, s, 0, units))
-                pending.append((s + 1, t, held, units - self._units(kept.nbytes)))
-                continue
-            j, stays = self._last_walked(s, t, held, units)
-            for one in range(s, j + 1):
-                yield Forward(one, self.stages[one].nodes(self.stages[one].inside.handed))
-                if one > s:
-                    yield Dropped(one - 1)
-            pending.append((s, j, stays, units))
-            pending.append((j + 1, t, held, units - self.handed[j + 1]))
+                pending.append((s + 1, t, held, units - self.ways[s][keeping].units))
+            else:
+                j = s + walked
+                yield Walked(s, j, stays)
+                pending.append((s, j, stays, units))
+                pending.append((j + 1, t, held, units - self.handed[j + 1]))
 
-    def _last_walked(self, s: int, t: int, held: int, units: int) -> tuple[int, int]:
-        """The best j of `_running_again`, and whether what it hands on stays until it has run
-        backward."""
-        walked, needs = self._walks(s, t, held)
-        behind = self.beside[self.run[s + 1 : t + 1, t], held, units] + walked
-        behind[needs > units] = np.inf
+    def _choice(self, s: int, t: int, held: int, units: int) -> tuple[int | None, int, int]:
+        """The first keeping of stage s that costs least; if it is none of them, how many stages are
+        walked behind s, and whether what the last of them hands on stays."""
+        least, rest = self.costs[self.run[s, t], held, units], self.costs[self.run[s + 1, t], held]
+        for number, (taken, need, cost) in enumerate(self._kept(s, t, held)):
+            if units >= need and rest[units - taken] + cost == least:
+                return number, 0, 0
+        behind = self.beside[self.run[s + 1 : t + 1, t], held, units] + self._walked(s, t)
+        behind[self._needs(s, t)[held] > units] = np.inf
         costs = self.costs[self.run[s, s:t], :, units] + behind[:, None]
-        at, stays = divmod(int(costs.argmin()), 2)
-        return s + at, stays
+        return None, *divmod(int(costs.argmin()), 2)
+
+
+def _twice(array: Array) -> Array:
+    """With room for as much again."""
+    return np.concatenate([array, np.empty_like(array)])

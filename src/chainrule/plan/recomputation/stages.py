@@ -33,10 +33,6 @@ class Stage:
     backward_nbytes: int
     gradient_nbytes: int
 
-    def nodes(self, numbers: Iterable[int]) -> frozenset[int]:
-        """The nodes with these numbers within the stage."""
-        return frozenset([self.values[number] for number in numbers])
-
 
 def stages_of(problem: Problem) -> list[Stage]:
     """The stages, in the order in which they run forward; none where there are no two."""
@@ -56,6 +52,7 @@ class _Parted:
         self.begins = [0, *cuts(problem, self.turn, self.ends), self.turn]
         self.count = len(self.begins) - 1
         self.stage: dict[int, int] = {}  # of each node that runs forward
+        self.insides: dict[Inside, Inside] = {}  # stages that are alike share one
         for number in range(self.count):
             self.stage |= dict.fromkeys(self._forward(number), number)
 
@@ -136,6 +133,7 @@ class _Parted:
             first = self.order[begin]
             gradient = int(other[begin]) - problem.workspace[first] - problem.nbytes[first]
         most = int(use.max(initial=0))
+        inside = self.insides.setdefault(inside, inside)
         return Stage(self._places(number), backward, tuple(nodes), inside, most, max(gradient, 0))
 
     def _places(self, number: int) -> range:
