@@ -267,7 +267,8 @@ class _Planner:
         where none needs less than `below`."""
         given = [node for node in self.traced.nodes if self.roles[node] is Role.GIVEN]
         stored = partial(Storage, outside=Outside(given, self.results, overwrites))
-        found = list(enumerate(stored(order) for order in self._orders(works, overwrites)))
+        different = dict.fromkeys(map(tuple, self._orders(works, overwrites)))
+        found = list(enumerate(map(stored, different)))
         found.sort(key=lambda one: one[1].load_nbytes)  # below which none can be
         best, least = None, (below, -1)
         for number, one in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import numpy as np
 
@@ -94,9 +95,14 @@ def expression_weight(node: Node, vector_nbytes: int) -> float:
     wide = vector_nbytes >= 64
     if node.primitive is integer_power:
         return 2.0 * abs(node.param("exponent")).bit_length()
-    total = float(len(_SIGN.findall(kernel.expression)))
-    total += kernel.expression.count("/") * (DIVISION if wide else DIVISION_NARROW)[double]
-    for name in _NAME.findall(kernel.expression):
+    return _weight(kernel.expression, double, wide)
+
+
+@lru_cache(maxsize=1024)  # a graph has few, and each is asked for many times
+def _weight(expression: str, double: bool, wide: bool) -> float:
+    total = float(len(_SIGN.findall(expression)))
+    total += expression.count("/") * (DIVISION if wide else DIVISION_NARROW)[double]
+    for name in _NAME.findall(expression):
         total += function_weight(name, double, wide)
     return max(total, 1.0)
 

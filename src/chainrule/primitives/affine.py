@@ -21,6 +21,7 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(accumulate((1, *shape[:0:-1]), lambda a, b: a * b))[::-1] if shape else ()
 
 
+@lru_cache(maxsize=4096)  # a graph has few of these, too
 def combined(terms: IndexMap, factors: tuple[int, ...], width: int) -> Affine:
     """The sum of the affine `terms`, each times its factor; `width` is that of an Affine."""
     total = [0] * width
@@ -31,6 +32,7 @@ def combined(terms: IndexMap, factors: tuple[int, ...], width: int) -> Affine:
     return tuple(total)
 
 
+@lru_cache(maxsize=4096)
 def split(flat: Affine, shape: tuple[int, ...], domain: Domain) -> IndexMap | None:
     """The indices into C-ordered `shape` that the flat index means; None if not affine."""
     if 0 in shape:  # never read; what depends on all axes is not computed before any loop

@@ -97,11 +97,10 @@ def _mapped(
     new: dict[Instance, Instance] = {}
     axes = len(rows)
     for one in nest.instances:
-        place = shortened(one.place)
-        made = replace(one, place=place, operands=tuple(new[x] for x in one.operands))
-        if free and not made.uniform:
-            made.inner = any(place[axes + 1 :]) or any(x.inner for x in made.operands)
-        new[one] = made
+        place, operands, inner = shortened(one.place), [new[x] for x in one.operands], one.inner
+        if free and not one.uniform:
+            inner = any(place[axes + 1 :]) or any(x.inner for x in operands)
+        new[one] = one.elsewhere(place, tuple(operands), inner)
     stores = []
     for one in nest.stores:
         reach = shortened(one.reach)

@@ -63,6 +63,13 @@ class Instance:
     uniform: bool = False
     sweep: int = 0
 
+    def elsewhere(self, place: Affine, operands: tuple[Instance, ...], inner: bool) -> Instance:
+        """The same at other places, computed from these operands."""
+        uniform, sweep = self.uniform, self.sweep
+        return Instance(
+            self.node, self.kind, operands, self.source, place, self.factors, inner, uniform, sweep
+        )
+
 
 @dataclass(eq=False, slots=True)
 class Store:

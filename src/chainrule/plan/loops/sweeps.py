@@ -7,6 +7,7 @@ again if that is cheap, and otherwise kept in a buffer of one row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from chainrule.graph.node import Node
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest, Store
@@ -52,14 +53,16 @@ def expression_cost(node: Node) -> int:
     """About how many operations one element of an elementwise node costs."""
     kernel = node.primitive.kernel
     assert isinstance(kernel, Map)
-    expression = kernel.expression
+    if node.primitive is integer_power:
+        return 2 * abs(node.param("exponent")).bit_length()
+    return _expression_cost(kernel.expression)
+
+
+@lru_cache(maxsize=1024)  # a graph has few, and each is asked for many times
+def _expression_cost(expression: str) -> int:
     total = sum(expression.count(sign) for sign in "+-*&|=<>") + 4 * expression.count("/")
     name, bracket, _ = expression.partition("(")
-    if not bracket:
-        return total
-    if node.primitive is integer_power:
-        return total + 2 * abs(node.param("exponent")).bit_length()
-    return total + COSTS.get(name, FUNCTION)
+    return total + COSTS.get(name, FUNCTION) if bracket else total
 
 
 def is_row_quotient(one: Instance) -> bool:
