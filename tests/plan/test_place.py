@@ -2,6 +2,7 @@
 
 import csv
 from itertools import combinations
+from math import inf
 from pathlib import Path
 from unittest.mock import patch
 
@@ -9,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.schedule.placement.blocks import MOST_CONFLICTS, Block, conflicts_of, largest_load
+from chainrule.schedule.placement.blocks import (
+    MOST_CONFLICTS,
+    Block,
+    arena_nbytes,
+    conflicts_of,
+    largest_load,
+)
 from chainrule.schedule.placement.place import Request, _blocks, place
 from chainrule.schedule.placement.quick import one_by_one, strategies
 from chainrule.schedule.records import ALIGNMENT, aligned
@@ -93,7 +100,11 @@ def test_the_arena_is_between_the_largest_load_and_no_reuse(wanted, are_many):
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_every_strategy_is_valid_by_itself(wanted):
     blocks, _ = _blocks(wanted)
-    for _, offsets in strategies(blocks, largest_load(blocks)):
+    for _, offsets_below in strategies(blocks, largest_load(blocks)):
+        offsets = offsets_below(inf)
+        assert offsets is not None
+        most = arena_nbytes(blocks, offsets)
+        assert offsets_below(most + 1) == offsets and offsets_below(most) in (None, offsets)
         for (one, low), (other, high) in combinations(zip(blocks, offsets, strict=True), 2):
             if one.first <= other.last and other.first <= one.last and one.size and other.size:
                 assert low + one.size <= high or high + other.size <= low
@@ -103,7 +114,8 @@ def test_a_gap_of_exactly_the_right_size_is_taken():
     blocks = [Block(64, 0, 9), Block(64, 0, 2), Block(64, 0, 9), Block(64, 3, 9)]
     conflicts = conflicts_of(blocks)
     assert conflicts is not None
-    assert one_by_one(blocks, conflicts, [0, 1, 2, 3]) == [0, 64, 128, 64]
+    assert one_by_one(blocks, conflicts, [0, 1, 2, 3], 193) == [0, 64, 128, 64]
+    assert one_by_one(blocks, conflicts, [0, 1, 2, 3], 192) is None
 
 
 def test_nothing_needs_no_arena():

@@ -30,13 +30,12 @@ def exchanges(
     failures = 0
     while True:
         changed = _changed(order, blocks, conflicts, offsets, nbytes, random)
-        found = one_by_one(blocks, conflicts, changed)
-        reached = arena_nbytes(blocks, found)
-        failures = 0 if reached < best else failures + 1
-        if reached <= nbytes:
-            order, offsets, nbytes = changed, found, reached
-        if reached < best:
-            best_order, best_offsets, best = changed, found, reached
+        found = one_by_one(blocks, conflicts, changed, nbytes + 1)
+        failures += 1
+        if found is not None:
+            order, offsets, nbytes = changed, found, arena_nbytes(blocks, found)
+            if nbytes < best:
+                best_order, best_offsets, best, failures = changed, found, nbytes, 0
         if failures > PATIENCE:
             order, offsets, nbytes, failures = best_order, best_offsets, best, 0
         yield best_offsets, best

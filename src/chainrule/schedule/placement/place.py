@@ -159,9 +159,9 @@ def _quick(blocks: Sequence[Block], load: int, goal: int) -> Found:
     best = Found(offsets, nbytes, "side by side", load)
     quick = strategies(blocks, load)
     while best.nbytes > goal and (found := next(quick, None)) is not None:
-        strategy, offsets = found
-        nbytes = arena_nbytes(blocks, offsets)
-        if nbytes < best.nbytes:
+        strategy, offsets_below = found
+        offsets = offsets_below(best.nbytes)
+        if offsets is not None and (nbytes := arena_nbytes(blocks, offsets)) < best.nbytes:
             best = Found(offsets, nbytes, strategy, load)
     return best
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import lcm, sqrt
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from math import inf, lcm, sqrt
 
 from chainrule.schedule.placement.blocks import Block, Offsets, conflicts_of, up
 from chainrule.schedule.placement.gaps import Gaps
@@ -18,13 +19,16 @@ def side_by_side(blocks: Sequence[Block]) -> tuple[Offsets, int]:
     return offsets, end
 
 
-def strategies(blocks: Sequence[Block], bound: int) -> Iterator[tuple[str, Offsets]]:
-    """The name of each strategy, and the offsets that it finds; the quickest first."""
+def strategies(
+    blocks: Sequence[Block], bound: int
+) -> Iterator[tuple[str, Callable[[float], Offsets | None]]]:
+    """The name of each strategy, and what finds offsets with an arena below so many bytes, or gives
+    up (the first two never do); the quickest first."""
     step = lcm(*(block.alignment for block in blocks if block.size))
     forward = [Block(up(block.size, step), block.first, block.last) for block in blocks]
     backward = [Block(block.size, -block.last, -block.first) for block in forward]
-    yield "best fit in order of time", in_order_of_time(forward, up(bound, step))
-    yield "best fit backward in time", in_order_of_time(backward, up(bound, step))
+    yield "best fit in order of time", lambda _: in_order_of_time(forward, up(bound, step))
+    yield "best fit backward in time", lambda _: in_order_of_time(backward, up(bound, step))
     conflicts = conflicts_of(blocks)
     if conflicts is None:
         return
@@ -40,7 +44,7 @@ def strategies(blocks: Sequence[Block], bound: int) -> Iterator[tuple[str, Offse
     }
     for name, key in keys.items():
         order = sorted(range(len(blocks)), key=key)
-        yield f"one by one by {name}", one_by_one(blocks, conflicts, order)
+        yield f"one by one by {name}", partial(one_by_one, blocks, conflicts, order)
 
 
 def in_order_of_time(blocks: Sequence[Block], bound: int) -> Offsets:
@@ -79,8 +83,11 @@ def in_order_of_time(blocks: Sequence[Block], bound: int) -> Offsets:
     return offsets
 
 
-def one_by_one(blocks: Sequence[Block], conflicts: list[list[int]], order: list[int]) -> Offsets:
-    """Each block in this order at the lowest offset that those before it leave free."""
+def one_by_one(
+    blocks: Sequence[Block], conflicts: list[list[int]], order: list[int], below: float = inf
+) -> Offsets | None:
+    """Each block in this order at the lowest offset that those before it leave free; None where one
+    does not end below so many bytes."""
     offsets = [0] * len(blocks)
     spans: list[tuple[int, int] | None] = [None] * len(blocks)  # of those that are placed
     for number in order:
@@ -92,6 +99,8 @@ def one_by_one(blocks: Sequence[Block], conflicts: list[list[int]], order: list[
                 break
             if end > free:
                 free = end if alignment == 1 else up(end, alignment)
+        if free + size >= below:
+            return None
         offsets[number] = free
         spans[number] = free, free + size
     return offsets
