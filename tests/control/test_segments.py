@@ -9,15 +9,8 @@ import pytest
 from loops import gated, sequence, weights
 
 import chainrule as cr
-from chainrule.control.segments import (
-    LEAST,
-    Segments,
-    in_segments,
-    least_states,
-    segments,
-    shorter,
-    ways_back,
-)
+from chainrule.control.segment_counts import LEAST, Segments, least_states, segments
+from chainrule.control.segments import in_segments, shorter, ways_back
 from chainrule.machine_code.target import native_refusal
 
 W, U, B = weights()
@@ -145,6 +138,41 @@ def test_shorter_graphs_keep_fewer_and_fewer_states() -> None:
     count = least_states(200)
     assert segments(200, count) and not segments(200, count - 1)
     assert least_states(15) == 15 and list(shorter(gradient(plain, 15)[0])) == []
+
+
+def several_finals(W: Any, U: Any, b: Any, x: Any, h: Any) -> Any:
+    """Two carries, of which the backward pass reads one, and both results are read."""
+
+    def step(state: Any, x: Any) -> Any:
+        h, total = state
+        return (np.tanh(x @ U + h @ W + b), total + x), None
+
+    (h, total), _ = cr.scan(step, (h, x[0]), x)
+    return np.sum(h * h) + np.sum(total)
+
+
+@pytest.mark.parametrize("f", [plain, backward, mixed, several_finals])
+def test_a_forward_pass_keeps_the_states_with_which_segments_begin(f: Any) -> None:
+    """Of each pair of shorter graphs, the first computes the final state once, in segments."""
+    graph, arguments = gradient(f, 60)
+    expected = graph.run(**arguments)
+    found = [*shorter(graph)]
+    assert len(found) >= 4 and not len(found) % 2
+    for once, twice in zip(found[::2], found[1::2], strict=True):
+        seconds = [sum(iterations(one)) for one in (once, twice)]
+        assert seconds[1] - seconds[0] == 60
+        for one in (once, twice):
+            run = one.run(**arguments)
+            assert all(run[name].tobytes() == expected[name].tobytes() for name, _ in one.outputs)
+
+
+def iterations(graph: Any) -> list[int]:
+    """Those of each loop, with what is done inside of it."""
+    return [
+        node.param("length") * max(1, sum(iterations(node.param("body").graph)))
+        for node in graph.nodes
+        if node.primitive.name == "scan"
+    ]
 
 
 def test_states_that_something_else_reads_are_kept() -> None:

@@ -15,10 +15,9 @@ from typing import Any
 
 from chainrule.control.bodies import between
 from chainrule.control.loops import Loop
-from chainrule.control.packing import packed, stacked_type, unpacked
+from chainrule.control.packing import packed, part_of, stacked_type, unpacked
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries
-from chainrule.control.segments import part_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.rebuild import resting_on
@@ -104,27 +103,36 @@ def from_line_of(node: Node, made: Node) -> Node:
 # Which loops do the same -------------------------------------------------------------------------
 
 
+def done_by(node: Node, others: Sequence[Node]) -> list[Match]:
+    """Those of other loops that do nothing which the loop of a node does not do, too."""
+    numbers, loop = Numbers(), loop_of(node, node.inputs)
+    known = numbers.of(loop, range(len(loop.carries)))
+    alike = [one for one in others if _kind(one) == _kind(node)]
+    found = (_match(loop, known, one, numbers) for one in alike)
+    return [match for match in found if match is not None]
+
+
 def _matches(graph: Graph) -> dict[Node, list[Match]]:
     """For the first of several loops that do the same, the others."""
     scans = [node for node in graph.nodes if node.primitive is scan]
     alike: dict[Any, list[Node]] = defaultdict(list)
     for node in scans:
-        key = node.param("length"), node.param("reverse"), node.dtype
-        alike[key].append(node)
+        alike[_kind(node)].append(node)
     found: dict[Node, list[Match]] = {}
     for nodes in alike.values():
         while len(nodes) > 1:
             first, *others = nodes
-            numbers = Numbers()
-            loop = loop_of(first, first.inputs)
-            known = numbers.of(loop, range(len(loop.carries)))
-            matches = [_match(loop, known, one, numbers) for one in others]
-            done = [match for match in matches if match is not None]
+            done = done_by(first, others)
             if done:
                 found[first] = done
             taken = {match.other for match in done}
             nodes = [one for one in others if one not in taken]
     return found
+
+
+def _kind(node: Node) -> tuple[Any, ...]:
+    """In what loops are equal that may do the same."""
+    return node.param("length"), node.param("reverse"), node.dtype
 
 
 @dataclass

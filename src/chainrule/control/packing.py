@@ -39,6 +39,19 @@ def unpacked(flat: Node, types: Sequence[ArrayType]) -> list[Any]:
     return found
 
 
+def part_of(view: Node, parts: Sequence[Any]) -> Any:
+    """The part that a slice of the flat result is; None where it is another one."""
+    start = 0
+    for part in parts:
+        if view.primitive is slice_ and (view.param("start")[0], view.shape[0]) == (
+            start,
+            part.type.size,
+        ):
+            return reshape(part, shape=view.shape)
+        start += part.type.size
+    return None
+
+
 def taken_apart(
     g: Node, types: Sequence[ArrayType], selections: Selections | None = None
 ) -> list[Any]:

@@ -14,66 +14,28 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from chainrule.control.joined import done_by
 from chainrule.control.loops import Carry, Given, Loop
-from chainrule.control.packing import packed, stacked_type
+from chainrule.control.packing import packed, part_of, stacked_type
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries, variable
+from chainrule.control.segment_counts import Segments, least_states, segments
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.rebuild import resting_on
-from chainrule.plan.roles import WORTH_COMPILING
 from chainrule.primitives.movement import concatenate, reshape, slice_
-
-LEAST = WORTH_COMPILING  # iterations of any loop
-
-
-@dataclass(frozen=True)
-class Segments:
-    """`count` segments of `length` iterations each, and then `rest` iterations that are kept."""
-
-    count: int
-    length: int
-    rest: int
-
-    @property
-    def states(self) -> int:
-        """The number of states that are kept at one time."""
-        return self.count + max(self.length, self.rest)
-
-    @property
-    def again(self) -> int:
-        """The number of iterations that are computed again."""
-        return self.count * self.length
-
-
-def segments(iterations: int, states: int, *, even: bool = False) -> Segments | None:
-    """Those with which at most so many states are kept, and the fewest iterations done again; None
-    where there are none.
-
-    With q segments of s iterations and s kept ones, q + s states make (q + 1) s iterations.  None
-    of the loops is so short that compiled code would leave it to NumPy, with other bits.  With
-    `even` all iterations are in segments.
-    """
-    found: list[Segments] = []
-    for count in range(LEAST, states - LEAST + 1):
-        longest = states - count
-        rest = 0 if even else min(longest, iterations - count * LEAST)
-        length = -(-(iterations - rest) // count)
-        rest = iterations - count * length
-        if LEAST <= length <= longest and (rest == 0 or (rest >= LEAST and not even)):
-            found.append(Segments(count, length, rest))
-    return min(found, key=lambda one: one.again, default=None)
 
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """A loop and the scan `back` that goes back through it.
+    """A loop and the scan `back` that goes back through it; the scan `saved` stacks its states.
 
     `rows` gives for each slice of `back` (by the node that stands for it in its body) the carry of
     the loop whose values before each iteration it reads.
     """
 
     there: Loop
+    saved: Node
     back: Node
     rows: Mapping[Node, int]
 
@@ -84,10 +46,14 @@ class Way:
         return self.there.length
 
     @property
+    def read(self) -> list[int]:
+        """The carries of the loop that an iteration back reads, each once."""
+        return list(dict.fromkeys(self.rows.values()))
+
+    @property
     def state_nbytes(self) -> int:
         """The bytes of what an iteration back reads of the loop's state."""
-        carries = dict.fromkeys(self.rows.values())
-        return sum(int(self.there.carries[i].before.type.nbytes) for i in carries)
+        return sum(int(self.there.carries[i].before.type.nbytes) for i in self.read)
 
 
 def ways_back(graph: Graph) -> list[Way]:
@@ -113,7 +79,7 @@ def ways_back(graph: Graph) -> list[Way]:
         for saved, some in rows.items():
             there = loop_of(saved, saved.inputs)
             if there.length == loop.length and there.reverse is not loop.reverse:
-                ways.append(Way(there, node, some))
+                ways.append(Way(there, saved, node, some))
         if ways:
             found.append(max(ways, key=lambda way: way.state_nbytes))
     return found
@@ -149,21 +115,35 @@ def _start(views: list[Node]) -> Any:
 
 
 def in_segments(
-    graph: Graph, choose: Callable[[Way], Segments | None]
+    graph: Graph,
+    choose: Callable[[Way], Segments | None],
+    forward: Mapping[Node, tuple[Node, tuple[int, ...]]] = {},
 ) -> tuple[Graph, dict[Node, Node]]:
     """The graph in which the states of loops are computed again, segment by segment, and what each
     of its nodes became; `choose` says how, None for a loop whose states are all kept.
 
-    Values have the same bits: the same bodies are done in the same order.
+    Loops of `forward` keep, for these ways back, the states with which segments begin: nothing is
+    done for them alone, but they take bytes from then on.  The same bodies give the same bits.
     """
     chosen = {way.back: (way, how) for way in ways_back(graph) if (how := choose(way))}
+    gone: dict[Node, _There] = {}  # by the way back
     new: dict[Node, Node] = {}
     parts: dict[Node, list[Any]] = {}
     for node in graph.nodes:
         inputs = tuple([new[parent] for parent in node.inputs])
         whole = node.inputs[0] if node.inputs else None
-        if node in chosen:
-            parts[node] = _segmented(*chosen[node], new)
+        back, read = forward.get(node, (None, ()))
+        if back is not None and back in chosen:
+            loop = _on(loop_of(node, node.inputs), new)
+            shown = shown_carries(node, loop)
+            gone[back] = _there(_stacking(loop, read), chosen[back][1], shown)
+            parts[node] = [gone[back].finals[i] for i in shown]
+            new[node] = packed(parts[node], node.dtype)
+        elif node in chosen:
+            way, how = chosen[node]
+            if node not in gone:
+                gone[node] = _there(_stacking(_on(way.there, new), way.read), how, ())
+            parts[node] = _segmented(way, how, new, gone[node])
             new[node] = packed(parts[node], node.dtype)
         elif whole in parts and (part := part_of(node, parts[whole])) is not None:
             new[node] = part
@@ -174,20 +154,36 @@ def in_segments(
     return resting_on(graph, new), new
 
 
+def _forward(graph: Graph, ways: Sequence[Way]) -> dict[Node, tuple[Node, tuple[int, ...]]]:
+    """The loops of final states alone that do all which the way there of a way back does: with that
+    way back, and which of their carries it reads."""
+    scans = [node for node in graph.nodes if node.primitive is scan]
+    finals = [node for node in scans if not loop_of(node, node.inputs).stacked]
+    found: dict[Node, tuple[Node, tuple[int, ...]]] = {}
+    for way in ways:
+        for one in finals:
+            for match in done_by(one, [way.saved]):
+                found.setdefault(one, (way.back, tuple([match.carries[i] for i in way.read])))
+    return found
+
+
 def shorter(graph: Graph) -> Iterator[Graph]:
     """The graph with fewer and fewer states of its loops kept, as far as segments go.
 
-    First three quarters of them, then a half, a quarter, ...
+    First three quarters of them, then a half, a quarter, ...; each with and without what is done
+    once for a forward pass and its way back.
     """
     ways = ways_back(graph)
     least = {way: least_states(way.iterations) for way in ways}
+    forward = _forward(graph, ways)
     before: dict[Node, Segments | None] = {}
     for part in (4 / 3, *(2.0**power for power in range(1, 64))):
         chosen = {
             way.back: _chosen(way, max(least[way], int(way.iterations / part))) for way in ways
         }
         if chosen != before and any(chosen.values()):
-            yield in_segments(graph, lambda way, chosen=chosen: chosen[way.back])[0]
+            for some in (forward, {}) if forward else ({},):
+                yield in_segments(graph, lambda way, chosen=chosen: chosen[way.back], some)[0]
         before = chosen
         if all(way.iterations / part < least[way] for way in ways):
             return
@@ -201,59 +197,71 @@ def _chosen(way: Way, states: int) -> Segments | None:
     return even or segments(way.iterations, states)
 
 
-def least_states(iterations: int) -> int:
-    """The least states with which so many iterations can be gone back through in segments; all of
-    them where they are too few for segments."""
-    return next((n for n in range(2 * LEAST, iterations) if segments(iterations, n)), iterations)
+@dataclass(frozen=True, eq=False)
+class _There:
+    """What a loop keeps for its way back: the states with which segments begin, and those of the
+    rest; `finals` are its carries after all of it, by their numbers."""
+
+    loop: Loop
+    starts: Mapping[int, Any]
+    rest: Mapping[int, Any]
+    finals: Mapping[int, Any]
 
 
-def part_of(view: Node, parts: Sequence[Any]) -> Any:
-    """The part that a slice of the flat result is; None where it is another one."""
-    start = 0
-    for part in parts:
-        if view.primitive is slice_ and (view.param("start")[0], view.shape[0]) == (
-            start,
-            part.type.size,
-        ):
-            return reshape(part, shape=view.shape)
-        start += part.type.size
-    return None
+def _there(loop: Loop, how: Segments, finals: Sequence[int]) -> _There:
+    """A loop that stacks states, and these of its final carries."""
+    covered, rest = _ranges(loop, how)
+    starts, ends = _starts(_at(loop, *covered), how, finals)
+    if not how.rest:
+        return _There(loop, starts, {}, ends)
+    last = _from(_at(loop, *rest), ends)
+    ends, rows = last.run(scan, finals, range(len(loop.stacked)))
+    return _There(loop, starts, rows, ends)
 
 
-def _segmented(way: Way, how: Segments, new: Mapping[Node, Node]) -> list[Any]:
-    """The parts of the flat result of the way back."""
-    there, back = _on(way.there, new), _on(loop_of(way.back, way.back.inputs), new)
-    read = list(dict.fromkeys(way.rows.values()))
-    there = replace(there, stacked=tuple([there.carries[i].before for i in read]))
-    place_of = {inner: read.index(i) for inner, i in way.rows.items()}
-    carries, stacks = range(len(back.carries)), range(len(back.stacked))
-    ranges = (0, how.again), (how.again, how.again + how.rest)
+def _stacking(loop: Loop, carries: Sequence[int]) -> Loop:
+    """The loop that stacks these of its states."""
+    return replace(loop, stacked=tuple([loop.carries[i].before for i in carries]))
+
+
+def _ranges(there: Loop, how: Segments) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The rows of the iterations in segments, and of the rest."""
     if there.reverse:
-        ranges = (how.rest, how.again + how.rest), (0, how.rest)
-    covered, rest = ranges
+        return (how.rest, how.again + how.rest), (0, how.rest)
+    return (0, how.again), (how.again, how.again + how.rest)
 
-    starts, ends = _starts(_at(there, *covered), how)
+
+def _segmented(way: Way, how: Segments, new: Mapping[Node, Node], kept: _There) -> list[Any]:
+    """The parts of the flat result of the way back."""
+    there, back = kept.loop, _on(loop_of(way.back, way.back.inputs), new)
+    place_of = {inner: way.read.index(i) for inner, i in way.rows.items()}
+    carries, stacks = range(len(back.carries)), range(len(back.stacked))
+    covered, rest = _ranges(there, how)
     finals: Mapping[int, Any] = {}
-    kept: Mapping[int, Any] = {}
+    last: Mapping[int, Any] = {}
     if how.rest:
-        rows = _from(_at(there, *rest), ends).run(scan, (), range(len(read)))[1]
-        finals, kept = _reading(_at(back, *rest), place_of, rows).run(scan, carries, stacks)
+        finals, last = _reading(_at(back, *rest), place_of, kept.rest).run(scan, carries, stacks)
     going_back = _from(_at(back, *covered), finals)
-    finals, found = _back_through(_at(there, *covered), going_back, how, place_of, starts)
+    finals, found = _back_through(_at(there, *covered), going_back, how, place_of, kept.starts)
     values = [finals[i] for i in shown_carries(way.back, back)]
     for place in stacks:
-        both = [found[place], kept[place]] if how.rest else [found[place]]
+        both = [found[place], last[place]] if how.rest else [found[place]]
         both = both[::-1] if there.reverse else both
         values.append(concatenate(*both, axis=0) if how.rest else both[0])
     return values
 
 
-def _starts(there: Loop, how: Segments) -> tuple[dict[int, Any], dict[int, Any]]:
+def _starts(
+    there: Loop, how: Segments, finals: Sequence[int]
+) -> tuple[dict[int, Any], dict[int, Any]]:
     """The state with which each segment begins, as rows, and the state after the last one.
 
-    Only the carries that the rows of a segment are computed from are there.
+    Of carries, only those are rows that the rows of a segment are computed from; and besides, only
+    `finals` are in the state, with what they are computed from.
     """
-    needed = there.reads((), range(len(there.stacked)))
+    stacked = range(len(there.stacked))
+    kept, needed = (there.reads(some, stacked) for some in ((), finals))
+    rows = [i for i, one in enumerate(there.carries) if one.before in kept]
     some = [i for i, one in enumerate(there.carries) if one.before in needed]
     one = _Inside(there, how)
     afters = one.loop.run(scan, some, ())[0]
@@ -262,10 +270,10 @@ def _starts(there: Loop, how: Segments) -> tuple[dict[int, Any], dict[int, Any]]
         for i, c in enumerate(there.carries)
     ]
     outer = one.around(
-        f"{there.name}_segments", carries, [one.befores[i] for i in some], there.reverse
+        f"{there.name}_segments", carries, [one.befores[i] for i in rows], there.reverse
     )
-    ends, rows = outer.run(scan, some, range(len(some)))
-    return {i: rows[place] for place, i in enumerate(some)}, ends
+    ends, begun = outer.run(scan, some, range(len(rows)))
+    return {i: begun[place] for place, i in enumerate(rows)}, ends
 
 
 def _back_through(
