@@ -313,7 +313,7 @@ ENDINGS = {"draw": ".svg", "equations": ".tex", "explain": ".html"}
 
 
 def test_every_command_is_here() -> None:
-    assert set(OF_COMMANDS) == set(main.commands)
+    assert set(OF_COMMANDS) == set(main.list_commands(None))
 
 
 @pytest.mark.parametrize("command", OF_COMMANDS)

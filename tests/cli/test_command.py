@@ -227,9 +227,23 @@ def test_help_imports_nothing_that_only_training_needs():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
+def test_a_command_imports_no_other():
+    program = (
+        "import sys; from chainrule.cli import main; "
+        "main(['run', '--help'], standalone_mode=False); "
+        "print(sorted(m for m in sys.modules if m.startswith('chainrule.cli.')), "
+        "'chainrule.train' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "['chainrule.cli.ending', 'chainrule.cli.run'] False"
+
+
 def test_help_explains_every_option_with_its_default():
     text = " ".join(call("train", "--help").stdout.split())
-    for option in main.commands["train"].params:
+    for option in main.get_command(None, "train").params:
         assert option.help, option.name
         assert option.opts[0] in text
     for name in ("hidden", "learning_rate", "weight_decay", "batch", "epochs", "seed"):

@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from chainrule.cli import COMMANDS as ALL_COMMANDS
 from chainrule.cli import main
 
 MODEL = """
@@ -22,8 +23,11 @@ def objective(x: float64["n d"], W: float64["d 2"], b: float64["2"]):
 """
 COMMANDS = [
     name
-    for name, command in main.commands.items()
-    if any(isinstance(one, click.Argument) and one.name == "place" for one in command.params)
+    for name in ALL_COMMANDS
+    if any(
+        isinstance(one, click.Argument) and one.name == "place"
+        for one in main.get_command(None, name).params
+    )
 ]
 PAGE = {"draw": "objective.svg", "explain": "objective.html"}
 
@@ -61,7 +65,7 @@ def test_the_commands_on_graphs_are_these() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_sizes_and_names_are_options_of_one_spelling(command: str) -> None:
-    options = {one.opts[0]: one for one in main.commands[command].params}
+    options = {one.opts[0]: one for one in main.get_command(None, command).params}
     assert options["--dim"].metavar == "NAME=SIZE,..."
     assert options["--wrt"].metavar == "NAME,..."
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from chainrule.cli.command import main
+from chainrule.cli import main
 
 SOURCE = """\
 import numpy as np

@@ -284,5 +284,5 @@ def test_the_real_command_prints_plain_text_and_runs_nothing(model: Path) -> Non
 
 def test_help_explains_every_option() -> None:
     text = " ".join(call("--help").stdout.split())
-    for option in main.commands["memory"].params:
+    for option in main.get_command(None, "memory").params:
         assert option.name == "place" or (option.help and option.opts[0] in text)

@@ -359,7 +359,7 @@ def test_options_that_are_missing_end_with_2() -> None:
 
 def test_help_explains_every_option_and_the_data() -> None:
     text = " ".join(CliRunner().invoke(main, ["predict", "--help"]).stdout.split())
-    for option in main.commands["predict"].params:
+    for option in main.get_command(None, "predict").params:
         assert option.opts[0] in text
     assert "floats between 0 (paper) and 1 (ink), or integers between 0 and 16" in text
 

@@ -256,7 +256,7 @@ def test_the_command_trains_on_it(
 ) -> None:
     from click.testing import CliRunner
 
-    from chainrule.cli.command import main
+    from chainrule.cli import main
 
     monkeypatch.setenv("CHAINRULE_EXECUTOR", "native")
     options = ["train", "--epochs", "1", "--hidden", "8", "--executor", "counting", "--no-report"]

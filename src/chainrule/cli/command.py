@@ -1,4 +1,4 @@
-"""Defines the `chainrule` command, its subcommands and their options."""
+"""The subcommands that train, predict, and show a graph, with their options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chainrule import __version__
 from chainrule.cli.ending import ending_well, refusing_usage
 from chainrule.cli.options import (
     INDICES,
@@ -29,13 +28,7 @@ if TYPE_CHECKING:
     from chainrule.cli.program import Program
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, package_name="chainrule", message="%(prog)s %(version)s")
-def main() -> None:
-    """A training step as one explicit computational graph."""
-
-
-@main.command()
+@click.command()
 @click.option(
     "--data",
     type=click.Choice(["digits", "fashion-mnist"]),
@@ -112,7 +105,7 @@ def train(
             )
 
 
-@main.command()
+@click.command()
 @click.option(
     "--weights",
     type=click.Path(path_type=Path),
@@ -143,7 +136,7 @@ def predict(weights: Path, data: Path, scores: bool, output: Path | None) -> Non
         predict_and_write(weights, data, output, scores=scores)
 
 
-@main.command(cls=GraphCommand)
+@click.command(cls=GraphCommand)
 @of_a_graph(
     "A named size, such as n=256; those not given are taken as 256.",
     "Count a whole training step with the arrays of this optimizer.",
@@ -184,7 +177,7 @@ def memory(
             show(report, whole=whole)
 
 
-@main.command(cls=GraphCommand)
+@click.command(cls=GraphCommand)
 @of_a_graph(
     "A named size, such as n=256; the others stay letters.",
     "Count a whole training step with the update of this optimizer.",
@@ -215,7 +208,7 @@ def cost(
         show(found, whole=whole, as_json=as_json)
 
 
-@main.command(cls=GraphCommand)
+@click.command(cls=GraphCommand)
 @SHOWN
 @output_option(".svg, .dot, .mmd; - prints SVG", "FUNCTION.svg in this folder")
 @PHASE
@@ -275,7 +268,7 @@ def draw(
         views.draw(graph, output, options)
 
 
-@main.command(cls=GraphCommand)
+@click.command(cls=GraphCommand)
 @SHOWN
 @click.argument("names", nargs=-1, metavar="[NAME]...", callback=refuse_sizes)
 @output_option(".tex, .md, .txt", "they are printed")
@@ -314,7 +307,7 @@ def equations(
         views.equations(graph, names, output, form, options)
 
 
-@main.command(cls=GraphCommand)
+@click.command(cls=GraphCommand)
 @SHOWN
 @output_option(".py", "it is printed")
 @click.option("--delete", is_flag=True, help="Delete values as soon as nothing needs them.")
@@ -339,7 +332,7 @@ def python(
         views.python(graph, output, options)
 
 
-@main.command(cls=GraphCommand)
+@click.command(cls=GraphCommand)
 @SHOWN
 @click.option(
     "--inputs",
