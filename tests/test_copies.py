@@ -135,7 +135,7 @@ def test_reports_plans_and_equations_are_copied():
         assert str(copy.deepcopy(one)) == str(one)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_deep_graph_is_copied_without_recursion():
     def deep(x):
         for _ in range(20_000):

@@ -33,6 +33,7 @@ def diamonds(x: float64[n]):
     return J
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "program", [chain, pytest.param(wide, marks=pytest.mark.exhaustive), diamonds]
@@ -53,7 +54,7 @@ def test_a_large_graph_needs_no_recursion(program):
     assert abs(rise / (2 * small) - slope) <= 1e-5 * abs(slope) + 1e-16 * abs(run["J"]) / small * 10
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_large_graph_is_differentiated_twice():
     step = cr.backward(cr.trace(chain), wrt="x")
     second = cr.backward(step, of="dJ/dx", wrt="x", seed="v")

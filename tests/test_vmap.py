@@ -354,6 +354,7 @@ def test_it_compiles() -> None:
 # Peers ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.peers
 @pytest.mark.parametrize("in_axes", [(0, None), (0, 0), (1, 0), (-1, -2), (None, 1), 0, [0, 0]])
 @pytest.mark.parametrize("out_axes", [0, 1, -1, (0, -1)])

@@ -142,6 +142,7 @@ def test_what_disagrees_is_absent_with_its_reason() -> None:
     assert absent["chainrule: way"].startswith("disagrees: ")
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("fault", [1e-3, np.nan])
 @EVERY_CASE
 def test_a_result_that_is_a_little_wrong_is_found_out(case: Any, fault: float) -> None:

@@ -39,7 +39,7 @@ def installed() -> list[str]:
     return [*found, "NumPy"]
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(7)
 @EVERY_CASE
 @pytest.mark.parametrize("executor", ["reference", "native"])
 @pytest.mark.peers

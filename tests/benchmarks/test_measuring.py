@@ -181,7 +181,7 @@ def test_a_busy_machine_is_told() -> None:
     assert "busy (CPUs on average) during: second (0.75)\n" in report.table(measured)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_work_of_others_is_counted_and_ones_own_is_not() -> None:
     before = measure.cpu_seconds_elsewhere()
     if before is None:

@@ -12,6 +12,7 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--js-flags=--no-wasm-tier-up",  # Pyodide is not opened for long enough
 ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from browser_options import ARGUMENTS, find_chromium
 from report_pages import PAGES
+from served_site import SITE, served
 from waiting import calm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,3 +161,12 @@ def shared(opened: Callable[..., Any], windows: Windows) -> Callable[[str], Any]
         return window
 
     return show
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """Where the built site is served."""
+    if not (SITE / "index.html").exists():
+        pytest.skip("there is no site in .website; make it by: python3 scripts/website.py")
+    with served() as found:
+        yield found

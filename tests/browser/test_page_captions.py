@@ -77,7 +77,7 @@ def check(page: Any) -> int:
     return page.locator(".passes p:not([hidden])").count()
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(14)
 @PAGES_IN_SIZES
 def test_captions_and_boxes_never_overlap(opened, name: str, width: int, height: int) -> None:
     page = opened(name, width=width, height=height)

@@ -1,4 +1,4 @@
-"""The page in Firefox: opens, shows a value, steps, folds, and loads nothing."""
+"""In Firefox: the page opens, shows a value, steps, folds, loads nothing; and the playground."""
 
 from __future__ import annotations
 
@@ -97,3 +97,15 @@ def test_the_page_in_firefox(shown: Callable[[str], Firefox]) -> None:
     nothing_is_loaded_and_no_text_is_markup(window)
     nothing_is_loaded_and_no_text_is_markup(shown("hostile"))
     scopes_unfold_and_fold(shown("blocks"))
+
+
+def test_the_playground_in_firefox(window: Firefox, address: str) -> None:
+    window.open(address + "playground.html")
+    wait(window, "document.querySelector('.cr-graph svg')")
+    wait(window, "document.querySelector('.cr-equations .katex')")
+    window.script(
+        "const choice = document.querySelector('.cr-program'); choice.value = 'second';"
+        "choice.dispatchEvent(new Event('change'))"
+    )
+    wait(window, "document.querySelector('.cr-editor').textContent.includes('sigmoid')")
+    wait(window, "document.querySelector('.cr-graph').textContent.includes('σ')")

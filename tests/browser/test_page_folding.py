@@ -94,11 +94,10 @@ def check(drawn: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "blocks",
         "recurrent",
         *(
             pytest.param(name, marks=pytest.mark.exhaustive)
-            for name in ("transformer", "compiled", "adam")
+            for name in ("blocks", "transformer", "compiled", "adam")
         ),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 MOST_NBYTES = 1_500_000  # of the page of the network of the README
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "name", ["mlp", "symbolic", pytest.param("adam", marks=pytest.mark.exhaustive)]
 )

@@ -1,24 +1,18 @@
-"""The built site in Chromium and Firefox: pages, search, zoom, reports, the playground, cells.
+"""The built site in Chromium: pages, search, zoom, reports, the playground, cells.
 
 Opens what `python3 scripts/website.py` built; without it these tests are skipped.
 """
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
-import threading
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from firefox import Firefox, firefox
+from served_site import SITE
 from test_page_looks import RULES
 
-SITE = Path(__file__).resolve().parents[2] / ".website" / "site"
 PATIENCE = 120_000  # milliseconds until Python has started; a busy machine is slow
 GRAPH = ".cr-graph svg"
 # Of each kind of page one: cells, wide tables, a report, the playground.
@@ -33,26 +27,6 @@ WITHOUT_CODE = "{include: [['html']], exclude: [['.highlight code > *'], ['.cm-c
 CODE = "'#__code_0'"
 
 pytestmark = pytest.mark.slow
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files, and writes nothing."""
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where the newest version of the site is served."""
-    if not (SITE / "index.html").exists():
-        pytest.skip("there is no site in .website; make it by: python3 scripts/website.py")
-    handler = functools.partial(Quiet, directory=str(SITE))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        version = (SITE / "index.html").read_text(encoding="utf-8").split("url=")[1].split("/")[0]
-        yield f"http://127.0.0.1:{server.server_port}/{version}/"
-        server.shutdown()
 
 
 @pytest.fixture
@@ -222,26 +196,3 @@ def test_an_exercise_is_checked_and_a_cell_that_does_not_end_is_stopped(
     cell.get_by_role("button", name="Stop").click()
     cell.locator(".cr-error >> text=stopped").wait_for()
     assert cell.get_by_role("button", name="Run").count() == 1
-
-
-def test_the_playground_in_firefox(
-    address: str, firefox_program: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with firefox(firefox_program, tmp_path_factory.mktemp("profile")) as window:
-        window.open(address + "playground.html")
-        until(window, f"document.querySelector('{GRAPH}')")
-        until(window, "document.querySelector('.cr-equations .katex')")
-        window.script(
-            "const choice = document.querySelector('.cr-program'); choice.value = 'second';"
-            "choice.dispatchEvent(new Event('change'))"
-        )
-        until(window, "document.querySelector('.cr-editor').textContent.includes('sigmoid')")
-        until(window, "document.querySelector('.cr-graph').textContent.includes('σ')")
-
-
-def until(window: Firefox, expression: str) -> None:
-    """Wait until an expression is true in the page."""
-    end = time.monotonic() + PATIENCE / 1000
-    while not window.script(f"return Boolean({expression})"):
-        assert time.monotonic() < end, f"never true: {expression}"
-        time.sleep(0.05)

@@ -40,6 +40,7 @@ def test_sizes_may_be_named(executor: str) -> None:
             np.testing.assert_allclose(run[name], same[name], rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow  # the quick tier compares them with PyTorch's
 def test_both_orders_agree_with_finite_differences() -> None:
     x, grid = RANDOM.normal(size=(1, 2, 3, 3)), RANDOM.uniform(-1.3, 1.3, (1, 2, 2, 2))

@@ -226,7 +226,7 @@ def program(seed: int) -> tuple[Any, Any, np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(14)
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_derivatives_of_random_programs_are_those_of_the_unrolled_ones(seed: int) -> None:
     looped, unrolled, x = program(seed)

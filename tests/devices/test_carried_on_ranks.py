@@ -103,7 +103,7 @@ def test_its_bytes_are_those_of_each_rank(model: str, monkeypatch: pytest.Monkey
         assert "carried state" in str(report)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_trainer_searches_and_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     """The plan that is found, bit for bit; and in one process from there, to rounding."""
     whole, split = training_program.carrying(False), training_program.carrying(True)

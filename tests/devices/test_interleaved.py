@@ -19,7 +19,7 @@ from chainrule.plan.pipelines.stages import stages_of
 from chainrule.plan.pipelines.timeline import timeline
 
 
-@pytest.mark.sweep(27)
+@pytest.mark.sweep(41)
 @pytest.mark.parametrize("options", [
     {"stages": 2, "chunks": 3}, {"stages": 2, "replicas": 3}, {"stages": 3, "recompute": True},
     {"stages": 1, "chunks": 4}, {"stages": 2, "chunks": 2, "replicas": 2, "shard_optimizer": True},

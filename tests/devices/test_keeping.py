@@ -47,7 +47,7 @@ def bytes_of_both(step: Any) -> tuple[int, int]:
     return found[0], found[1]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_less_is_computed_again_where_there_is_more_room(
     step: Any, bytes_of_both: tuple[int, int]
 ) -> None:

@@ -74,7 +74,7 @@ def test_any_split_is_the_step_to_rounding(
             assert_near(found, whole, 1e-12)
 
 
-@pytest.mark.sweep(24)
+@pytest.mark.sweep(48)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_computed_again_has_the_same_bits(model: str, schedule: str) -> None:

@@ -44,7 +44,7 @@ def split_case(
     return RanksAlone(split, weights, batch, patched)
 
 
-@pytest.mark.sweep(29)
+@pytest.mark.sweep(58)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_rank_takes_what_is_predicted_to_the_byte(

@@ -147,7 +147,7 @@ def test_ways_and_shared_optimizers_are_searched_for_or_pinned() -> None:
         assert split(state, batch) == pytest.approx(step(other, batch), rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_shards_fit_where_nothing_else_does() -> None:
     """One product has nearly all bytes: no stage and no replica can do with less of it."""
 
@@ -167,7 +167,7 @@ def test_shards_fit_where_nothing_else_does() -> None:
     assert "2 ways" in candidates(split).why()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_slow_links_leave_a_step_on_one_device_and_quick_ones_share_it() -> None:
     step = cr.training_step(network, MODELS["network"][1], cr.sgd(0.1), executor="reference")
     cpu = cr.Devices.cpu(2).toml()

@@ -15,7 +15,7 @@ import chainrule as cr
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(23)
+@pytest.mark.sweep(46)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", ["network", "layers", "recurrent", "convolutional", "tied"])
 def test_a_sharded_optimizer_has_the_bits_of_replicas(model: str, optimizer: str) -> None:

@@ -135,6 +135,7 @@ def test_processes_find_where_training_diverged(tmp_path: Path) -> None:
         assert names[0] == names[1] and "step-000000002.safetensors" in names[0], plan
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def least_within(way: str, executor: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(17)
+@pytest.mark.sweep(25)
 @WITHIN
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -127,7 +127,7 @@ def test_copies_that_a_budget_has_room_for_are_made(name: str, executor: str) ->
     assert call(other) == (want if executor == "native" else ways("step", executor, None)[1](other))
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @WITHIN
 @pytest.mark.parametrize("name", ["in Fortran order", "of another byte order"])
 def test_copies_of_batches_in_parts_are_refused(name: str, executor: str) -> None:

@@ -64,7 +64,7 @@ def test_reports_say_what_the_search_brings() -> None:
     assert found.executor not in executor_names()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_native
 def test_a_training_step_searches_too() -> None:
     graph = wasteful()

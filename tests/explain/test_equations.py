@@ -340,7 +340,7 @@ def test_the_cost_of_an_equation_does_not_grow_with_the_graph() -> None:
     assert costs[1] < 1.05 * costs[0] < 1100
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_long_programs_stay_short_on_paper() -> None:
     def program(x: Any) -> Any:
         for place in range(1500):

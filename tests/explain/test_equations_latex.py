@@ -99,7 +99,7 @@ def test_katex_sets_every_primitive() -> None:
     set_by_katex([equations(graph).latex() for graph in graphs])
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(14)
 @EVERY_GRAPH
 def test_mathtext_sets_forward_and_backward(name: str) -> None:
     for one in equations(GRAPHS[name]()):

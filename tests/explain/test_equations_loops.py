@@ -236,7 +236,7 @@ def test_a_gradient_that_comes_through_two_results_of_a_loop_is_no_product_by_on
     assert "prod" not in str(cr.backward(cr.trace(both), wrt="W").equations()["dJ/dW"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_work_is_linear_in_the_number_of_loops() -> None:
     def deep(count: int) -> Graph:
         def program(z: float64["n 3"], W: float64["3 3"], h: float64["3"]) -> Any:

@@ -62,7 +62,7 @@ def test_overhead_is_included() -> None:
     assert report.overhead_nbytes > 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_native
 def test_a_need_that_does_not_grow_throughout_is_searched_and_said(
     monkeypatch: pytest.MonkeyPatch,

@@ -52,7 +52,7 @@ def test_a_composite_and_its_gradient_take_what_is_said(calls: list[Any], execut
             assert errors == EXACT, (case.name, order)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(9)
 @WITHIN
 @pytest.mark.parametrize("case", cases.TINY, ids=lambda case: case.name)
 def test_a_benchmark_takes_what_is_said(case: Any, executor: str) -> None:

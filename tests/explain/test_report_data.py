@@ -252,7 +252,7 @@ def test_names_that_a_browser_would_obey_are_text() -> None:
     assert drawn - {""} <= set(by_name(data))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_deep_graphs_need_no_recursion() -> None:
     graph = deep(300)
     before = sys.getrecursionlimit()

@@ -274,6 +274,7 @@ def test_of_a_large_graph_what_is_open_is_laid_out() -> None:
     assert 250 < len(laid.boxes) < 500
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [irregular, chain])
 def test_data_take_work_in_proportion_to_the_graph(program: Callable[[int], cr.Graph]) -> None:

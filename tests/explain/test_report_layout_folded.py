@@ -69,7 +69,7 @@ def without_faults(seeds: Sequence[int]) -> None:
     assert len(met) <= RARE * sum(map(len, found)), met
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize("first", range(0, 160, 20))
 def test_random_figures_in_random_states_have_no_faults(first: int) -> None:

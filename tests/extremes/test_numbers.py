@@ -85,7 +85,7 @@ def test_an_elementwise_function_is_numpys_at_extreme_numbers(ufunc: Any) -> Non
 
 @needs_native
 @pytest.mark.slow
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("code", ["l", "b", "d", "f"])
 def test_compiled_functions_are_numpys_at_extreme_numbers(code: str) -> None:
     # logaddexp2 cancels to within 1e-16 of 0

@@ -80,7 +80,7 @@ def check_budgets(made: Plan) -> list[Plan]:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_training_steps_within_budgets(name: str) -> None:
     made = of_step(PROGRAMS[name].step(), N)

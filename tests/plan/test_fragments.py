@@ -208,8 +208,8 @@ def test_fragments_of_random_programs_give_the_same_bits(program: Program, seed:
         np.testing.assert_array_equal(got[name], value)
 
 
+@pytest.mark.exhaustive
 @needs_native
-@pytest.mark.slow
 def test_blocks_within_budgets_have_the_same_bits() -> None:
     program = blocks(2, 16, 12)
     plain = program.step(executor="native")

@@ -204,7 +204,7 @@ WASTEFUL_REQUESTS = [Request(block.size, block.first, block.last) for block in W
 SMALLEST = 6 * 64
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_bound_above_the_largest_load_is_proved():
     found = place(WASTEFUL_REQUESTS, seconds=60)
     assert found.nbytes == found.lower_bound == smallest_arena(WASTEFUL) == SMALLEST
@@ -281,7 +281,9 @@ def instance(path):
 # E takes half a minute within its own capacity, a second within 1 % more: the whole is measured by
 # `benchmarks/placement.py`.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["A", "C", "E", "G", "I", "K"])
+@pytest.mark.parametrize(
+    "name", ["A", "C", "E", "G", "I", pytest.param("K", marks=pytest.mark.exhaustive)]
+)
 def test_hard_instances_are_placed_within_their_capacity(name):
     paths = list(INSTANCES.glob(f"{name}.{CAPACITY}.csv"))
     if not paths:

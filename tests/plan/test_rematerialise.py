@@ -241,7 +241,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     st.sampled_from(sorted(ACTIVATIONS)),

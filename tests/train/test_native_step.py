@@ -22,7 +22,7 @@ n = cr.size("n")
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(11)
+@pytest.mark.sweep(22)
 @pytest.mark.parametrize(
     ("dtype", "biases"),
     [(np.float64, False), (np.float32, True), (np.float32, False)],
@@ -38,7 +38,7 @@ def test_steps_equal_the_references_whatever_the_batch(optimizer: str, dtype: An
     follow(steps, given, [batch(dtype, rows, k) for k, rows in enumerate(sizes)], rtol)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_more_sizes_than_a_state_remembers_can_alternate():
     given = weights(np.float64, False)
     steps = both(network, tuple(given), cr.sgd(0.1), **typed(np.float64, False))

@@ -107,7 +107,7 @@ def test_50_steps_stop_and_the_rest_are_all_steps(
     same(second, whole, tmp_path)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("steps", "saved"), [(1, 0), (13, 10), (26, 20), (57, 50), (60, 60), (64, 60)]
 )

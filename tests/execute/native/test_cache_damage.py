@@ -167,7 +167,7 @@ def test_a_length_that_is_not_that_of_the_file_is_refused_although_the_checksum_
     assert refused(folder, sealed(text=text + b" " * entry.MOST_JSON_NBYTES))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_large_file_is_refused_in_little_memory(folder):
     worst = b"[" + b"[]," * (entry.MOST_JSON_NBYTES // 3 - 2) + b"[]]"
     folder.mkdir(mode=0o700)

@@ -214,7 +214,7 @@ def test_nothing_changes_where_an_index_is_out_of_range(objective: Any, threads:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(14)
 @pytest.mark.parametrize("objective", EARLY, ids=lambda one: one.__name__)
 def test_nor_does_it_within_a_budget(objective: Any) -> None:
     made = Made(objective, layers=5)
@@ -270,7 +270,7 @@ FORMS: Mapping[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(29)
+@pytest.mark.sweep(58)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs_with_indices_leave_everything_or_take_a_whole_step(seed: int) -> None:
     random = np.random.default_rng(seed)

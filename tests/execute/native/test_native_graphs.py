@@ -83,7 +83,7 @@ AGAIN = [
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize("program", AGAIN, ids=[f"{p.lines[-1]}{p.shapes[1]}" for p in AGAIN])
 def test_a_value_computed_again_has_the_same_bits(program: Program) -> None:
     smooth = [seed for seed in range(4) if is_smooth(program, seed)]

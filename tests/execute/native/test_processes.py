@@ -153,7 +153,7 @@ def test_threads_trace_compile_and_differentiate_at_once():
     in_threads(3, work)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_threads_train_for_long_and_agree_to_the_bit():
     wanted = trained(steps=150)
 

@@ -70,6 +70,7 @@ def test_values_are_the_references(function: Any, dtype: str, without: tuple[str
     compare(graph, inputs, keep, rtol, target=host_target(without=without), threads=2)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("function", GRAPHS, ids=lambda f: f.__name__)
 def test_code_for_aarch64_is_compiled(function: Any) -> None:
     target = cross_target("aarch64-linux-gnu")

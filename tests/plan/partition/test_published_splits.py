@@ -57,6 +57,7 @@ def test_what_took_half_a_minute_takes_less_than_three_seconds(name):
     assert perf_counter() - begun < 3
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOCAL_SEARCH)
 def test_splits_without_order_are_at_most_published_local_search(name):

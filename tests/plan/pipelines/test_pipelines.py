@@ -46,7 +46,7 @@ def test_interleaving_in_the_published_memory_is_near(row: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(18)
 @ROWS
 @pytest.mark.parametrize("times", [1, 2])
 def test_what_is_searched_waits_no_longer_than_was_published(row: Any, times: int) -> None:

@@ -56,14 +56,14 @@ def test_small_programs_cost_no_more_than_published(name, percent):
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("percent", PERCENTS)
 @pytest.mark.parametrize("name", sorted(PUBLISHED.keys() - set(QUICK)))
 def test_large_programs_cost_no_more_than_published(name, percent):
     check(name, percent)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("name", ["fcn8_train", "resnet50_train"])
 @pytest.mark.parametrize("percent", PERCENTS)
 def test_training_steps_are_proved_optimal(name, percent):

@@ -20,7 +20,7 @@ from chainrule.train.checkpoints import Checkpoints, file
 from chainrule.train.checkpoints.folder import DamagedCheckpointWarning
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize(
     "optimizer",
