@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from parallel_models import MODELS, ROWS, case
 
 import chainrule as cr
-from chainrule.cli.command import main
+from chainrule.cli import main
 from chainrule.devices.planning import measuring
 from chainrule.errors import IdleStageWarning, InputError, SizeError
 
