@@ -5,7 +5,7 @@
 For each program, the speeds of the machine are measured, ways are planned with them, and steps are
 taken in each way that fits.  A line is the predicted and the measured milliseconds of a step, and
 the measured by the predicted; below, how many are within 20 %, and whether the quickest three that
-keep the training come in the predicted order.
+keep the training come in the predicted order: none took over 5 % longer than one behind it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
+from chainrule.advice.ways.ways import TIED
 
 TOLERANCE = 0.2  # of the measured time
 n = cr.size("n")
@@ -188,10 +189,12 @@ def one(name: str) -> None:
         predicted, measured = way.seconds * 1e3, (way.measured_seconds or 0.0) * 1e3
         close += abs(predicted / measured - 1) <= TOLERANCE
         print(f"  {way.what:40} {predicted:8.2f} {measured:8.2f} {measured / predicted:6.2f}")
-    first = [way for way in ways if way.trajectory != "other"][:3]
-    right = first == sorted(first, key=lambda way: way.measured_seconds or 0.0)
+    first = [way.measured_seconds or 0.0 for way in ways if way.trajectory != "other"][:3]
+    pairs = itertools.combinations(first, 2)
+    right = all(before <= behind * (1 + TIED) for before, behind in pairs)
     print(
-        f"  {close} of {len(ways)} within {TOLERANCE:.0%}; first three in order: {right}",
+        f"  {close} of {len(ways)} within {TOLERANCE:.0%}; first three in order: {right}"
+        f" (to the last percent: {first == sorted(first)})",
         flush=True,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
@@ -86,6 +87,19 @@ def test_the_table_is_text_html_json_and_a_picture(limited: Any) -> None:
     json.dumps(numbers, allow_nan=False)
     line = best_line(ways)
     assert all(a.needed_nbytes > b.needed_nbytes for a, b in pairwise(line))
+
+
+def test_ways_that_are_about_as_quick_are_told(limited: Any) -> None:
+    ways = limited[1]
+    first = ways.fitting[0]
+    slower = [replace(first, seconds=first.seconds * factor) for factor in (1, 1.04, 1.06)]
+    other = replace(first, trajectory="other")
+    found = replace(ways, fitting=(*slower, other))
+    assert found.tied == tuple(slower[:2])
+    assert "about as quick as each other: 1, 2 (within 5%)" in str(found)
+    alone = replace(ways, fitting=(slower[0], slower[2]), others=())
+    assert alone.tied == (slower[0],) and "about as quick" not in str(alone)
+    assert replace(ways, fitting=()).tied == ()
 
 
 def test_another_objective_is_another_training_in_parts() -> None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Task = tuple[str, Callable[[], Iterable[TrainingWay]]]
 
+# Of their time: the same way, measured twice with others in turns, differs by up to 4 %.
+TIED = 0.05
+
 
 @dataclass(frozen=True, eq=False)
 class Ways(NotPickled):
@@ -61,6 +64,16 @@ class Ways(NotPickled):
                 hint=f"{least.what} needs {in_bytes(least.needed_nbytes)}",
             )
         return self.fitting[0]
+
+    @property
+    def tied(self) -> tuple[TrainingWay, ...]:
+        """The best way and those that take at most 5 % longer for a sample, by the prediction, and
+        train alike.  Which of them is quickest, a prediction cannot tell: choose by their bytes."""
+        if not self.fitting:
+            return ()
+        limit = self.best.seconds_a_sample * (1 + TIED)
+        alike = (one for one in self.fitting if one.trajectory != OTHER)
+        return tuple(one for one in alike if one.seconds_a_sample <= limit)
 
     def __iter__(self) -> Iterator[TrainingWay]:
         return iter((*self.fitting, *self.others))
@@ -134,6 +147,9 @@ class Ways(NotPickled):
             f"{'does not fit' if one.needed_nbytes else 'left out'}: {one.what}: {one.why_not}"
             for one in self.others
         ]
+        if len(self.tied) > 1:
+            places = ", ".join(str(1 + self.fitting.index(one)) for one in self.tied)
+            notes.insert(0, f"about as quick as each other: {places} (within {TIED:.0%})")
         notes += [f"not looked at: {', '.join(self.unknown)}"] if self.unknown else []
         at = ", ".join(f"{name} = {size:,}" for name, size in self.sizes.items())
         within = f" in {in_bytes(self.limit_nbytes)}" if self.limit_nbytes is not None else ""
