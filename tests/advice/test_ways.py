@@ -42,6 +42,7 @@ def limited() -> tuple[cr.TrainingStep, cr.Ways]:
     return step, cr.ways(step, batch=256, memory=need * 9 // 10, devices=2)
 
 
+@pytest.mark.slow
 def test_what_fits_comes_first_and_the_rest_says_why(limited: Any) -> None:
     ways = limited[1]
     assert [one.what for one in ways.others if one.kind == "whole"] == ["as it is"]
@@ -53,6 +54,7 @@ def test_what_fits_comes_first_and_the_rest_says_why(limited: Any) -> None:
     assert times == sorted(times) and ways.best is ways.fitting[0]
 
 
+@pytest.mark.slow
 def test_the_limit_is_that_of_each_device(limited: Any) -> None:
     step, found = limited
     limit = found.limit_nbytes
@@ -115,6 +117,7 @@ def test_another_objective_is_another_training_in_parts() -> None:
     assert (fewer.rows, fewer.noise, fewer.trajectory) == (32, 2.0, "other")
 
 
+@pytest.mark.slow
 def test_ctrl_c_gives_what_is_known() -> None:
     def stopped(self: Any, kind: Any) -> Any:
         raise KeyboardInterrupt
@@ -134,6 +137,7 @@ def test_chosen_ways_are_measured() -> None:
     assert "measured" in str(measured)
 
 
+@pytest.mark.slow
 def test_what_is_no_step_for_it_is_refused() -> None:
     budget = cr.training_step(
         objective,
@@ -165,6 +169,7 @@ def objective(
 """
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table(tmp_path: Any) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     place = f"{tmp_path / 'model.py'}:objective"

@@ -56,6 +56,7 @@ def test_rounds_that_do_not_pair_are_refused() -> None:
         measure.median_estimate([])
 
 
+@pytest.mark.slow
 def test_implementations_take_turns_and_the_first_calls_of_a_turn_do_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

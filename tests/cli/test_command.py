@@ -30,6 +30,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_the_defaults_reach_95_percent_and_the_files_say_so(tmp_path: Path):
     folder = tmp_path / "new" / "run"
     result = call("train", folder=folder)

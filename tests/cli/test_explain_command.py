@@ -93,6 +93,7 @@ def test_sizes_alone_give_the_memory() -> None:
     assert data["memory"]["peak_nbytes"] > 0 and not data["has_values"]
 
 
+@pytest.mark.slow
 def test_budgets_are_planned_if_they_are_asked_for() -> None:
     sizes = ("--dim", "n=32", "--dim", "d=4")
     assert (

@@ -59,6 +59,7 @@ def test_a_budget_that_is_too_small_is_refused() -> None:
     assert "'much' is no amount of memory: write 500MiB, 2GB or an integer." in wrong.output
 
 
+@pytest.mark.slow
 def test_training_within_a_budget_has_the_same_weights(tmp_path: Path) -> None:
     weights = []
     for name, options in {"plain": (), "within": ("--memory", "20MB")}.items():

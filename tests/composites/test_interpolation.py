@@ -48,6 +48,7 @@ def layers(x: float32["n 2 h w"]):
     return J
 
 
+@pytest.mark.slow
 @EITHER
 def test_axes_of_named_sizes_are_resized_as_each_length(executor: str) -> None:
     graph = cr.backward(cr.trace(layers), wrt="x")

@@ -72,6 +72,7 @@ def test_values_have_the_same_bits(f: Any, length: int, executor: str) -> None:
     assert tried >= 3
 
 
+@pytest.mark.slow
 def test_second_derivatives_have_the_same_bits() -> None:
     def slope(W: Any, x: Any, h: Any) -> Any:
         return np.sum(cr.grad(plain)(W, U, B, x, h) ** 2)

@@ -48,6 +48,7 @@ def inside_a_choice(a: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(5)
 @EITHER
 @pytest.mark.parametrize("f", [first, second, inside_a_scan, inside_a_choice])

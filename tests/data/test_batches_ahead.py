@@ -119,6 +119,7 @@ def slow(k): time.sleep(0.5)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ending",
     [

@@ -33,6 +33,7 @@ def raised(kind: type[Exception], call: Any) -> Any:
     return caught.value
 
 
+@pytest.mark.slow
 def test_rows_without_equal_parts_are_advised_as_ranks_take_them(network: Any, split: Any) -> None:
     step, weights, batch = network
     fewer = {name: array[:22] for name, array in batch.items()}

@@ -159,6 +159,7 @@ def test_state_for_which_replicas_would_wait_is_refused() -> None:
     assert caught.value.hint == "schedule='1f1b', where no stage has several chunks"
 
 
+@pytest.mark.slow
 def test_plans_are_searched_for_a_number_of_micro_batches() -> None:
     step, weights, batch = carrying("centred")
     with pytest.raises(InputError, match="carries mean, scale, which each part of a batch") as one:

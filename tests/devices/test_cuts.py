@@ -84,6 +84,7 @@ def layers(x: cr.float64[n, 128], y: cr.float64[n, 128], W1: Matrix, W2: Matrix,
     return J
 
 
+@pytest.mark.slow
 def test_a_product_that_goes_back_over_a_cut_is_where_a_step_takes_less_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

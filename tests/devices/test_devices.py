@@ -262,6 +262,7 @@ def test_the_command_prints_and_writes_devices(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["devices", str(path), "--measure"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_this_machine_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SECONDS", "TOGETHER"):  # its numbers need not be right here
         monkeypatch.setattr(f"chainrule.explain.cost.measured_speeds.{name}", 0.001)

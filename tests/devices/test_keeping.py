@@ -71,6 +71,7 @@ def test_less_is_computed_again_where_there_is_more_room(
     assert seconds == sorted(seconds, reverse=True) and seconds[-1] < 0.95 * seconds[0]
 
 
+@pytest.mark.slow
 def test_it_says_what_is_kept_all_the_same(step: Any, bytes_of_both: tuple[int, int]) -> None:
     limit = int(sum(bytes_of_both) / 2)
     split = cr.parallel(step, cr.Devices.cpu(2, memory=limit), schedule="gpipe", **PINS)

@@ -70,6 +70,7 @@ def test_sums_that_are_begun_have_the_bits_of_others(
         assert found[0] == plain[0]
 
 
+@pytest.mark.slow
 @needs_native
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("model", ["network", "recurrent"])

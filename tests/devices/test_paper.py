@@ -77,6 +77,7 @@ def assert_formulas(shape: tuple[int, ...], plan: cr.ParallelPlan, rel: float) -
         assert stage.nbytes == sum(stage.parts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stages", "ways", "sharded", "recomputed"),
     [
@@ -190,6 +191,7 @@ def test_stages_of_several_chunks_on_paper(stages: int, chunks: int, each: int) 
     assert each < stages or closed == pytest.approx(duration)
 
 
+@pytest.mark.slow
 def test_interleaved_plans_are_searched_for_or_pinned() -> None:
     step, devices = decoder(*SMALL), cluster(8)
     found = cr.plan_parallel(step, devices, batch=8, stages=2, ways=1, replicas=1, micro_batches=8)

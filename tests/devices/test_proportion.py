@@ -84,6 +84,7 @@ def step() -> Any:
     return cr.training_step(deep, "Ws", cr.sgd(0.1), Ws=Ws, executor="reference")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow_first", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_a_slow_device_gets_a_smaller_stage(step: Any, slow_first: bool) -> None:
     speeds = (2.5e9, 1e10) if slow_first else (1e10, 2.5e9)

@@ -44,6 +44,7 @@ def split_case(
     return RanksAlone(split, weights, batch, patched)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(58)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", MODELS)

@@ -104,6 +104,7 @@ def test_what_is_pinned_stays() -> None:
     assert all(one.ranks <= 6 for one in candidates(split))
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_otherwise_is_computed_again() -> None:
     def deep(x: cr.float64["n 8"], Ws: Any):
         h = x
@@ -216,6 +217,7 @@ def test_stages_cut_by_memory_need_less() -> None:
     assert "the one with most bytes has least" in split.why("J", n=ROWS)
 
 
+@pytest.mark.slow
 def test_the_table_and_the_reason() -> None:
     step, *_ = case("network", "adamw", "reference")
     split = cr.parallel(step, cr.Devices.cpu(2, memory=6000), batch=ROWS)
@@ -279,6 +281,7 @@ def test_the_advice_of_a_refusal_is_right_when_followed(memory: int) -> None:
     assert followed or memory < 2000
 
 
+@pytest.mark.slow
 def test_what_all_devices_have_no_room_for_is_refused_at_once() -> None:
     """Nothing is searched for where parameters and the optimizer's arrays alone are too many."""
     step = wide_step()
@@ -348,6 +351,7 @@ def test_without_devices_or_micro_batches_it_says_what_is_missing() -> None:
         cr.parallel(step, wrong, batch=24)
 
 
+@pytest.mark.slow
 def test_a_job_has_as_many_ranks_as_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     step, *_ = case("network", "sgd", "reference")
     monkeypatch.setenv("PMI_RANK", "0")

@@ -81,6 +81,7 @@ def test_what_shards_compute_again_has_the_same_bits(model: str, schedule: str) 
         assert_near(found, kept, 1e-14 if model == "convolutional" else 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(14)
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adamw"])
 @pytest.mark.parametrize(
@@ -171,6 +172,7 @@ def test_masks_of_dropout_are_those_of_the_unsplit_step() -> None:
 # Memory ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize(
     ("model", "optimizer", "options"),
@@ -288,6 +290,7 @@ def test_ranks_are_numbered_by_shards_then_stages_then_replicas() -> None:
 # What is told ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_split_is_shown() -> None:
     step, weights, batch = case("layers", "adamw", "reference")
     split = cr.parallel(step, micro_batches=4, ways=2, replicas=2, shard_optimizer=True)

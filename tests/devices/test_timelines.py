@@ -85,6 +85,7 @@ def test_a_step_takes_as_long_as_its_pipeline_on_paper(
         assert found.seconds < paper_seconds
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize("model", MODELS)
 def test_no_step_is_quicker_than_its_bound(model: str) -> None:

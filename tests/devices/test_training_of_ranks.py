@@ -293,6 +293,7 @@ def test_training_goes_on_with_and_without_a_count_of_what_is_right(tmp_path: Pa
         made("two stages", "sgd", folder=tmp_path, resume=True)
 
 
+@pytest.mark.slow
 def test_a_trainer_searches_for_the_split_of_its_step(tmp_path: Path) -> None:
     trainer = made("alone", devices=training_program.cr.Devices.cpu(2), folder=tmp_path)
     assert trainer.split is not None and trainer.split.candidates is not None

@@ -127,6 +127,7 @@ def test_copies_that_a_budget_has_room_for_are_made(name: str, executor: str) ->
     assert call(other) == (want if executor == "native" else ways("step", executor, None)[1](other))
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(6)
 @WITHIN
 @pytest.mark.parametrize("name", ["in Fortran order", "of another byte order"])

@@ -52,6 +52,7 @@ def test_a_search_makes_the_block_smaller_and_changes_no_value() -> None:
     np.testing.assert_array_equal(found(**arrays), quick(**arrays))
 
 
+@pytest.mark.slow
 @needs_native
 def test_reports_say_what_the_search_brings() -> None:
     graph = wasteful()

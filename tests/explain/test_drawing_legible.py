@@ -60,6 +60,7 @@ def test_no_letter_is_too_small_at_the_width_of_a_page_and_of_a_phone(name: str,
         assert_legible(graph, width, phase)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("name", ["book", "LeNet", "GRU", "batch-norm MLP", "residual net"])
 def test_updates_are_legible_too(name: str):

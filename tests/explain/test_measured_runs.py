@@ -81,6 +81,7 @@ def _worked(x: Any) -> Any:
 worked = cr.primitive(_worked, result_type=lambda x: x, vjp=lambda dout, out, x: dout)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @EXECUTOR
 def test_ways_take_what_steps_take(executor: str) -> None:

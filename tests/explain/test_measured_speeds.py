@@ -18,6 +18,7 @@ def flat(record):
             yield one
 
 
+@pytest.mark.slow
 def test_measured_speeds_are_positive_numbers_for_this_processor(monkeypatch):
     for name in ("SECONDS", "TOGETHER"):  # they need not be right here
         monkeypatch.setattr(f"chainrule.explain.cost.measured_speeds.{name}", 0.001)
@@ -50,6 +51,7 @@ def test_speeds_change_times_and_no_plan():
     assert min(way.nanoseconds for way in slow) > min(way.nanoseconds for way in quick)
 
 
+@pytest.mark.slow
 def test_a_budget_of_the_reference_executor_has_a_price():
     def objective(x: cr.float32["n 64"], Ws):
         h = x

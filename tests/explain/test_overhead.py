@@ -46,6 +46,7 @@ FURTHER = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs /proc of Linux")
 @pytest.mark.parametrize(
     ("products", "threads"),

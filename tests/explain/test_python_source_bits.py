@@ -74,6 +74,7 @@ def test_the_error_function_keeps_the_order_of_its_operand() -> None:
         check(cr.trace(J, b), {"b": b})
 
 
+@pytest.mark.slow
 @few(10)
 @given(programs(), SEEDS)
 def test_random_programs_and_their_derivatives(program: Program, seed: int) -> None:

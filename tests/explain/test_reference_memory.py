@@ -185,6 +185,7 @@ def calm(count: int, *, repeatable: bool) -> Any:
     )
 
 
+@pytest.mark.slow
 @calm(15, repeatable=True)
 @given(programs(empty=False), st.integers(0, 2**32 - 1))
 def test_a_random_program_takes_what_its_report_says(program: Program, seed: int) -> None:

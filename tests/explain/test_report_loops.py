@@ -92,6 +92,7 @@ def walk(x: float32["n 8"], W: float32["8 8"]) -> Any:
     return J
 
 
+@pytest.mark.slow
 def test_a_loop_that_computes_states_again_within_a_budget() -> None:
     graph = cr.backward(cr.trace(walk), wrt="W")
     with pytest.raises(MemoryLimitError) as refused:

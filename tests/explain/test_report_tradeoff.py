@@ -103,6 +103,7 @@ def test_parts_of_values_are_counted_to_them() -> None:
     assert owners & {"h", "h_1", "h_2", "x_1", "x_2", "x_3"}, owners
 
 
+@pytest.mark.slow
 def test_data_of_many_plans_are_small() -> None:
     data = report_data(training("reference"), sizes={"n": 512}, tradeoff=True)
     points = len(data["tradeoff"]["points"])

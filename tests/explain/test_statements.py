@@ -246,6 +246,7 @@ def test_a_graph_that_returns_its_input_has_no_statements():
     assert read(cr.trace(same)).statements == ()
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_read_without_recursion():
     def chain(x: float64[3]):
         for _ in range(5000):

@@ -89,6 +89,7 @@ def test_the_quickest_plan_within_an_amount(executor: str) -> None:
     assert f"memory={found.points[-1].needed_nbytes} is enough" in str(caught.value)
 
 
+@pytest.mark.slow
 @EXECUTOR
 def test_text_numbers_and_picture(executor: str) -> None:
     _, _, found = weighed(executor)

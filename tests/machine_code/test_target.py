@@ -186,6 +186,7 @@ def test_code_that_is_not_referenced_is_freed_when_other_code_is_loaded():
     assert mapped() < before + 25
 
 
+@pytest.mark.slow
 def test_objects_do_not_depend_on_where_or_when_they_are_made():
     here = compile_object(DISTANT, host_target())
     assert compile_object(DISTANT, host_target()) == here

@@ -90,6 +90,7 @@ def test_the_plain_order_is_that_of_the_graph() -> None:
     assert returns(of_training(5, optimizer, plain=True)) < returns(of_training(5, optimizer))
 
 
+@pytest.mark.slow
 def test_the_environment_chooses_the_plain_order(monkeypatch: Any) -> None:
     def run() -> tuple[int, float]:
         arguments = examples(5)

@@ -126,6 +126,7 @@ def check(referee: Referee, programs: int) -> None:
     assert counts["tracing refused"] < 0.5 * programs, counts
 
 
+@pytest.mark.slow
 def test_programs_that_decide_in_python_agree_with_numpy() -> None:
     check(judged(range(15)), 15)
 
@@ -146,6 +147,7 @@ def check_catching(referee: Referee, programs: int) -> None:
     assert counts["tracing refused"] < 0.7 * programs, counts
 
 
+@pytest.mark.slow
 def test_programs_that_catch_errors_and_ask_for_classes_agree_with_numpy() -> None:
     check_catching(judged(range(CATCHING, CATCHING + 25)), 25)
 

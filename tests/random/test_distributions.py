@@ -139,6 +139,7 @@ def test_shapes_of_categorical_and_choice() -> None:
     assert cr.random.choice(KEY, 6).shape == ()
 
 
+@pytest.mark.slow
 def test_what_is_chosen_without_replacement_comes_up_once() -> None:
     for key in cr.random.split(KEY, 20):
         assert sorted(cr.random.choice(key, 6, (2, 3), False).ravel()) == list(range(6))

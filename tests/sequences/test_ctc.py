@@ -66,6 +66,7 @@ def test_values_and_gradients_behind_a_log_softmax_are_pytorchs(
     np.testing.assert_allclose(gradient, leaf.grad.numpy(), rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_both_orders_agree_with_finite_differences() -> None:
     def alone(x: Any) -> Any:  # no log-softmax before it
         return np.sum(cr.ctc_loss(x, TARGETS[:2], LENGTHS[:2], COUNTS[:2]))

@@ -109,6 +109,7 @@ def test_sequences_of_other_lengths_are_pytorchs_packed_ones(kind: str) -> None:
         np.testing.assert_allclose(gradient[name], one.grad.numpy(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", GATES)
 def test_both_orders_agree_with_finite_differences(kind: str) -> None:

@@ -54,6 +54,7 @@ def step_on(executor: str) -> cr.TrainingStep:
     )
 
 
+@pytest.mark.slow
 def test_a_convolutional_network_learns_the_digits() -> None:
     images, labels = images_and_labels()
     step = step_on("native")
@@ -66,6 +67,7 @@ def test_a_convolutional_network_learns_the_digits() -> None:
     assert np.mean(guesses == labels[1500:]) > 0.94
 
 
+@pytest.mark.slow
 def test_both_executors_take_the_same_steps() -> None:
     images, labels = images_and_labels()
     found = []

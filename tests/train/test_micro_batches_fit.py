@@ -45,6 +45,7 @@ def test_a_step_fits_where_its_peak_and_its_overhead_do() -> None:
     assert isinstance(bool(memory.fits()), bool)  # of what is free on this machine
 
 
+@pytest.mark.slow
 def test_the_largest_batch_in_parts_is_the_largest_that_fits() -> None:
     memory = parts_of().memory(n=64)
     limit = memory.at(n=6400).needed_nbytes

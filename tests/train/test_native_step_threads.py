@@ -16,6 +16,7 @@ from chainrule import float64
 from chainrule.train import State, TrainingStep
 
 
+@pytest.mark.slow
 def test_two_threads_step_two_states_of_one_step():
     given = weights(np.float64, True)
     steps = both(network, tuple(given), cr.sgd(0.01, momentum=0.9), **typed(np.float64, True))
@@ -121,6 +122,7 @@ print(bits())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_same_steps_give_the_same_bits(threads: int):

@@ -15,6 +15,7 @@ ROWS, PARTS = 512, 4
 PROGRAM, SMALL = deep(6, 32), deep(4, 32)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(2)
 @WITHIN
 def test_parts_and_update_are_within_the_budget_together(executor: str) -> None:
@@ -39,6 +40,7 @@ def test_parts_and_update_are_within_the_budget_together(executor: str) -> None:
     assert again or executor == "reference"  # where another order is enough
 
 
+@pytest.mark.slow
 def test_one_part_that_does_not_fit_says_so() -> None:
     with pytest.raises(MemoryLimitError) as alone:
         parts = SMALL.step(executor="reference", memory=0).micro_batched(PARTS)

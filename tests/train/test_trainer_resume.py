@@ -148,6 +148,7 @@ def test_an_error_in_a_step_costs_nothing(tmp_path: Path):
     same(second, whole, tmp_path)
 
 
+@pytest.mark.slow
 def test_it_goes_on_in_the_same_process_too(tmp_path: Path, at_step: Any):
     made = trainer(dropping, cr.adam(0.01), log_every=4)
     at_step(30, interrupt)

@@ -187,6 +187,7 @@ def check(seed: int) -> int:
     return len(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds",
     [

@@ -113,6 +113,7 @@ def test_the_cache_can_be_turned_off(folder, monkeypatch):
     assert load("another") is None
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_once_and_leaves_nothing_behind(folder):
     script = (
         "import resource, sys, warnings; sys.path.insert(0, sys.argv[1])\n"

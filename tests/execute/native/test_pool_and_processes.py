@@ -89,6 +89,7 @@ def script(text):
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "ending",

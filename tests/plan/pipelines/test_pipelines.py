@@ -178,6 +178,7 @@ def test_a_search_keeps_to_the_memory(units: float, kept: float) -> None:
         assert max(itertools.accumulate(change for *_, change in sorted(events))) <= units + 1e-6
 
 
+@pytest.mark.slow
 def test_more_memory_never_costs_more() -> None:
     costs = [
         pipeline(4, 8, 1, 1, 1, 0.05, "search", units, kept_units=0.5, effort=60).cost

@@ -82,6 +82,7 @@ def test_a_disk_that_fails_leaves_the_checkpoints_that_were_there(
     assert {path.name: path.read_bytes() for path in checkpoints.folder.iterdir()} == before
 
 
+@pytest.mark.slow
 @posix_only
 def test_a_file_that_may_not_grow_is_told_and_leaves_nothing(tmp_path: Path):
     program = f"""
@@ -165,6 +166,7 @@ def test_killed_at_any_moment_the_newest_checkpoint_loads_and_no_step_is_lost(
         assert len(list(tmp_path.iterdir())) == 4  # the last three and the lock
 
 
+@pytest.mark.slow
 def test_an_error_or_a_signal_while_a_folder_is_taken_frees_it(
     tmp_path: Path, step: cr.TrainingStep, monkeypatch: pytest.MonkeyPatch
 ):
