@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.graph.node import Node
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest
@@ -12,6 +12,7 @@ from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.loops.sweeps import Sweep
 from chainrule.plan.numpy_duration import iterations, node_nanoseconds
 from chainrule.plan.products.contraction import Gemm
+from chainrule.plan.products.fold import Products
 from chainrule.plan.products.tiles import Tiles, further_columns, rounds
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.routine_work import CALL_NANOSECONDS, RoutineWork
@@ -37,29 +38,44 @@ OVERLAP = 0.3
 OVERLAPPED = 2  # vectors of a row so short that the processor has several under way
 
 
+class Lying(NamedTuple):
+    """Where values lie when an instruction comes to them: these beyond all caches; and since a
+    given one was touched last, all given ones were, of so many bytes."""
+
+    far: Collection[Node] = ()
+    given_nbytes: float = 0.0
+
+
+TOGETHER = Lying()
+
+
 def plan_nanoseconds(plan: Plan, speeds: Speeds) -> tuple[int, ...]:
     """About how long each instruction of a plan takes that runs again and again."""
-    first = [work_nanoseconds(work, speeds) for work in plan.works]
+    given = sum(map(nbytes_of, plan.schedule.given))
+    first = [work_nanoseconds(work, speeds, Lying((), given)) for work in plan.works]
     if speeds.kept == inf:
         return tuple(first)
     far = untouched(plan.places, first, speeds.kept)
     pairs = zip(plan.works, far, strict=True)
-    return tuple([work_nanoseconds(work, speeds, nodes) for work, nodes in pairs])
+    return tuple([work_nanoseconds(work, speeds, Lying(nodes, given)) for work, nodes in pairs])
 
 
-def work_nanoseconds(work: Work, speeds: Speeds, far: Collection[Node] = ()) -> int:
-    """About how long the work takes, on the threads that share it, where these values lie beyond
-    all caches; in whole nanoseconds, so that sums do not depend on the order."""
-    return round(_nanoseconds(work, speeds, far))
+def work_nanoseconds(work: Work, speeds: Speeds, lying: Lying = TOGETHER) -> int:
+    """About how long the work takes, on the threads that share it; in whole nanoseconds, so that
+    sums do not depend on the order.  Without `lying`, its arrays lie where they have room together.
+    """
+    return round(_nanoseconds(work, speeds, lying))
 
 
-def _nanoseconds(work: Work, speeds: Speeds, far: Collection[Node]) -> float:
+def _nanoseconds(work: Work, speeds: Speeds, lying: Lying) -> float:
     match work:
         case NestWork():
-            return speeds.instruction + _nests(work.layouts, speeds, far)
+            return speeds.instruction + _nests(work.layouts, speeds, lying)
         case ProductWork():
-            root = work.products.root
-            return speeds.instruction + sum(_call(one, root, speeds, far) for one in work.calls)
+            products = work.products
+            return speeds.instruction + sum(
+                _call(one, products, speeds, lying) for one in work.calls
+            )
         case RowsWork():
             moved = ROW_ARRAYS * work.count * work.row_nbytes
             return speeds.instruction + work.count * TOUCH + speeds.moving(moved)
@@ -72,13 +88,20 @@ def _nanoseconds(work: Work, speeds: Speeds, far: Collection[Node]) -> float:
             each += speeds.turn if is_repeated_by_code(work) else speeds.iteration
             each += speeds.moving(2 * work.copied_nbytes)
             # what iterations read and write row by row comes from where all of it lies
-            whole = _moving({one: nbytes_of(one) for one in (*work.reads, work.node)}, speeds, far)
+            arrays = {one: nbytes_of(one) for one in (*work.reads, work.node)}
+            whole = _moving(arrays, speeds, lying)
             return (iterations(work.node) or 1) * each + whole
 
 
-def _moving(nodes: Mapping[Node, int], speeds: Speeds, far: Collection[Node]) -> float:
+def _moving(nodes: Mapping[Node, float], speeds: Speeds, lying: Lying) -> float:
     """About how long it takes to move so many bytes of each."""
-    return speeds.moving(sum(nodes.values()), sum(nodes[one] for one in far if one in nodes))
+    far = sum(nodes[one] for one in lying.far if one in nodes)
+    given = sum(nodes[one] for one in nodes if _is_given(one) and one not in lying.far)
+    return speeds.moving(sum(nodes.values()), far, given, lying.given_nbytes)
+
+
+def _is_given(node: Node) -> bool:
+    return isinstance(node.primitive.kernel, Given)
 
 
 def is_repeated_by_code(work: ForeignWork) -> bool:
@@ -99,22 +122,25 @@ def _busiest(call: Call) -> float:
     return busiest(call.tiles.cells(call.gemm), call.parts, threads)
 
 
-def _call(call: Call, root: Node, speeds: Speeds, far: Collection[Node]) -> float:
+def _call(call: Call, products: Products, speeds: Speeds, lying: Lying) -> float:
     """About how long a product and the copies before it take."""
+    root, base = products.root, products.base
     packs = [one.pack for one in (call.x, call.y) if one.pack is not None]
     itemsize, gemm = root.dtype.itemsize, call.gemm
-    matrices = gemm.calls * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n)
+    matrices = gemm.calls * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n) * itemsize
     arrays = {one: nbytes_of(one) for one in (call.x.node, call.y.node, root)}
-    beyond = sum(arrays[one] for one in arrays if one in far)
-    nbytes = min(matrices * itemsize, sum(arrays.values()))
-    moving = speeds.moving(nbytes, beyond)
+    part = min(matrices / sum(arrays.values()), 1.0)
+    moved = {one: part * nbytes for one, nbytes in arrays.items()}
+    if base is not None and _is_given(base) and lying.given_nbytes:
+        moved[base] = moved.pop(root) * 2  # a given array, read and written
+    moving = _moving(moved, speeds, lying)
     further = prod(loop.size for loop in further_columns(gemm))
     product = gemm.calls // further * _product(gemm, call.tiles, itemsize, speeds) + moving
     most = _busiest(call)
     together = most < 1 and rounds(gemm) == 1  # else each thread has matrices of its own
-    written = sum(arrays[one] for one in arrays if not isinstance(one.primitive.kernel, Given))
-    exchanging = min(nbytes, written) * speeds.exchanging if together else 0.0
-    return _nests(packs, speeds, far) + _shared(product, most, speeds) + exchanging
+    written = sum(arrays[one] for one in arrays if not _is_given(one))
+    exchanging = min(matrices, written) * speeds.exchanging if together else 0.0
+    return _nests(packs, speeds, lying) + _shared(product, most, speeds) + exchanging
 
 
 def _routine(work: RoutineWork, speeds: Speeds) -> float:
@@ -128,14 +154,14 @@ def _routine(work: RoutineWork, speeds: Speeds) -> float:
 # loop nests
 
 
-def _nests(layouts: Sequence[NestLayout], speeds: Speeds, far: Collection[Node]) -> float:
+def _nests(layouts: Sequence[NestLayout], speeds: Speeds, lying: Lying) -> float:
     """About how long nests take one after another; each array is moved once for all of them."""
     computing = sum(_shared(_computing(one, speeds), one.busiest, speeds) for one in layouts)
     nodes: dict[Node, int] = {}
     for one in layouts:
         nodes |= _moved_nbytes(one.nest, one.row_count * prod(one.nest.columns))
     least = min((one.busiest for one in layouts), default=1.0)
-    moving = speeds.shared(_moving(nodes, speeds, far), least)
+    moving = speeds.shared(_moving(nodes, speeds, lying), least)
     return max(computing, moving) + OVERLAP * min(computing, moving)
 
 

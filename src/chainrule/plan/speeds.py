@@ -86,13 +86,21 @@ class Speeds:
     kept: float = inf
     numpy: InNumPy = InNumPy()
 
-    def moving(self, nbytes: float, far: float = 0.0) -> float:
+    def moving(
+        self, nbytes: float, far: float = 0.0, old: float = 0.0, since: float = 0.0
+    ) -> float:
         """About how long so many bytes take between memory and vectors, read or written once, where
-        so many of them lie in the last level."""
-        level = next((one for one in self.memory if nbytes <= one.nbytes), self.memory[-1])
+        so many of them lie in the last level, and so many are `old`: since they were touched last,
+        others were, `since` bytes in all."""
         far = min(far, nbytes)
-        near = (nbytes - far) / level.nbytes_each_nanosecond
+        old = min(old, nbytes - far)
+        near = (nbytes - far - old) / self._level(nbytes).nbytes_each_nanosecond
+        near += old / self._level(max(nbytes, since)).nbytes_each_nanosecond
         return near + far / self.memory[-1].nbytes_each_nanosecond
+
+    def _level(self, nbytes: float) -> Level:
+        """The nearest level with room for so many."""
+        return next((one for one in self.memory if nbytes <= one.nbytes), self.memory[-1])
 
     def shared(self, nanoseconds: float, busiest: float) -> float:
         """What takes so long on one thread, on several of which the busiest does so much of it."""
