@@ -24,6 +24,11 @@ def require_python():
         )
 
 
+def python_in(folder):
+    """The Python of the virtual environment `folder`, as a path."""
+    return ROOT / folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
 def prepare(folder, extras="", python=sys.executable):
     """The Python of the virtual environment `folder`, with this package and `extras` installed.
 
@@ -32,7 +37,7 @@ def prepare(folder, extras="", python=sys.executable):
     somebody else made in `folder` is kept, and only installed into.
     """
     place = ROOT / folder
-    inner = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    inner = python_in(folder)
     stamp = place / "chainrule-installed.txt"
     wanted = f"{python}\n{extras}\n{_sha256(ROOT / 'pyproject.toml')}\n"
     found = stamp.read_text(encoding="utf-8") if stamp.exists() else ""
@@ -47,8 +52,8 @@ def prepare(folder, extras="", python=sys.executable):
         )
     print(f"installing chainrule{extras} into {folder}", flush=True)
     pip_install = [str(inner), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    _call(
-        [*pip_install, "--editable", f".{extras}"],
+    _call(  # bytecode is made of what is imported, then: a third of what there is
+        [*pip_install, "--no-compile", "--editable", f".{extras}"],
         "pip's message is above. The first call needs a connection to the Python Package Index.",
     )
     stamp.write_text(wanted, encoding="utf-8")

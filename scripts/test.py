@@ -18,8 +18,7 @@ import environment
 from parts import NO_TESTS_COLLECTED, run_in_parts
 
 FOLDER = ".venv-test"
-# Hundreds of Pythons import the package: they share the bytecode, outside the source tree; pip
-# makes that of what it installs there, too, where the tests look for it.
+# Hundreds of Pythons import the package: they share the bytecode, outside the source tree.
 BYTECODE = {"PYTHONPYCACHEPREFIX": str(environment.ROOT / FOLDER / "bytecode")}
 TIERS = {
     "quick": ["-m", "not slow and not exhaustive and not peers"],
@@ -47,7 +46,10 @@ def main(arguments):
     seconds = {}
 
     begin = time.perf_counter()
-    python = environment.prepare(options.environment, "[test]", options.python)
+    if options.no_install:
+        python = environment.python_in(options.environment)
+    else:
+        python = environment.prepare(options.environment, "[test]", options.python)
     seconds["environment"] = time.perf_counter() - begin
 
     named = " and ".join(tier for tier in ("slow", "skipped") if getattr(options, tier))
@@ -73,7 +75,7 @@ def main(arguments):
 def _options(arguments):
     parser = argparse.ArgumentParser(
         usage="%(prog)s [--slow] [--skipped] [--exhaustive] [--all] [--python PATH] "
-        "[--environment FOLDER] "
+        "[--environment FOLDER] [--no-install] "
         "[pytest's arguments]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -104,6 +106,11 @@ def _options(arguments):
         default=FOLDER,
         metavar="FOLDER",
         help="the virtual environment (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="use that environment as it is: nothing is installed",
     )
     return parser.parse_known_args(arguments)
 
