@@ -8,7 +8,6 @@ joined: all of them are the nest itself, and a value that they alone read is nev
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Sequence, Set
-from itertools import groupby
 
 from chainrule.graph.node import Node
 from chainrule.plan.checks import checks_of
@@ -51,6 +50,13 @@ class Fragments:
                     self.once.add(len(self.works))
                 self.works.append(one)
                 self.home.append(number)
+        self._apart = [[one] for one in zip(self.home, self.works, strict=True)]
+        cut = [self.works[one] for one in self.cut]
+        written = {node for work in cut for node in work.writes}
+        read = {node for work in cut for node in work.reads}
+        self._from_fragments = [_among(one.reads, written) for one in self.works]
+        self._by_fragments = [_among(one.writes, written) for one in self.works]
+        self._for_fragments = [_among(one.writes, read) for one in self.works]
 
     def _fragments(self, number: int, work: Work) -> list[tuple[Work, bool]]:
         """The fragments of a work, and which of them run once; nothing where it has none."""
@@ -93,7 +99,7 @@ class Fragments:
     def ways(self, sequence: Sequence[int]) -> Iterator[Homes]:
         """Ways to run a sequence: fragments as they come, and gathered where they run first."""
         if not self.cut:
-            yield self._apart(sequence)
+            yield self._each(sequence)
             return
         yield self._joined(sequence)
         gathered = self._gathered(sequence)
@@ -108,15 +114,17 @@ class Fragments:
         ends: dict[int, tuple[int, int]] = {}  # of each work, behind its fragments
         seen: set[int] = set()
         for place, one in enumerate(sequence):
-            work, key = self.works[one], (place, 0)
+            key = place, 0
             if one in self.cut and one not in seen:
+                work = self.works[one]
                 end = ends.get(self.home[one], key)
                 inputs = (made[node] for node in work.reads if node in made)
                 if self.outside.isdisjoint(work.writes) and all(at < end for at in inputs):
                     key = end
                 ends[self.home[one]] = key[0], key[1] + 1
-            seen.add(one)
-            made.update(dict.fromkeys(work.writes, key))
+                seen.add(one)
+            for node in self._for_fragments[one]:
+                made[node] = key
             keys.append(key)
         return [sequence[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
@@ -125,13 +133,14 @@ class Fragments:
         one."""
         found: list[Homes] = []
         read: set[Node] = set()  # later, before they are written again
-        for run in reversed([tuple(run) for run in self._runs(sequence)]):
-            if len(run) == 1:
-                found.append(self._apart(run))
-                work = self.works[run[0]]
-                read.difference_update(work.writes)
-                read.update(work.reads)
+        for some in reversed([*self._runs(sequence)]):
+            if len(some) == 1:
+                (one,) = some
+                found.append(self._apart[one])
+                read.difference_update(self._by_fragments[one])
+                read.update(self._from_fragments[one])
                 continue
+            run = tuple(some)
             if run not in self._touched:
                 self._touched[run] = self._touches(run)
             reads, nodes, outside = self._touched[run]
@@ -151,7 +160,7 @@ class Fragments:
         reads = frozenset(node for one in run for node in self.works[one].reads) - nodes
         return reads, nodes, nodes & self.outside
 
-    def _apart(self, sequence: Sequence[int]) -> Homes:
+    def _each(self, sequence: Sequence[int]) -> Homes:
         return [(self.home[one], self.works[one]) for one in sequence]
 
     def _together(
@@ -162,18 +171,22 @@ class Fragments:
         if len(wanted) == len(self.given[number].writes):
             return [(number, self.given[number])]
         one = self._fragment(number, wanted, inside)
-        return self._apart(run) if one is None else [(number, one)]
+        return self._each(run) if one is None else [(number, one)]
 
     def _runs(self, sequence: Sequence[int]) -> Iterator[list[int]]:
         """Fragments of one work that follow one another, each once; others one by one."""
-        for _, numbers in groupby(sequence, key=self.home.__getitem__):
-            run: list[int] = []
-            for one in numbers:
-                if one in run or (run and one not in self.cut):
-                    yield run
-                    run = []
-                run.append(one)
+        run: list[int] = []
+        for one in sequence:
+            if run and (one not in self.cut or self.home[one] != self.home[run[0]] or one in run):
+                yield run
+                run = []
+            run.append(one)
+        if run:
             yield run
+
+
+def _among(nodes: Sequence[Node], some: Container[Node]) -> tuple[Node, ...]:
+    return tuple([node for node in nodes if node in some])
 
 
 def _groups(work: NestWork, outside: Container[Node]) -> Iterator[tuple[Collection[Store], bool]]:

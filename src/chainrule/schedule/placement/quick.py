@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from math import inf, lcm, sqrt
 
 from chainrule.schedule.placement.blocks import Block, Offsets, conflicts_of, up
@@ -32,13 +32,17 @@ def strategies(
     conflicts = conflicts_of(blocks)
     if conflicts is None:
         return
-    loads = [sum(blocks[other].size for other in others) for others in conflicts]
+
+    @cache
+    def load(number: int) -> int:
+        return sum([blocks[other].size for other in conflicts[number]])
+
     keys = {
         "size times life": lambda n: (-blocks[n].size * blocks[n].life,),
         "size times root of life": lambda n: (-blocks[n].size * sqrt(blocks[n].life),),
         "size": lambda n: (-blocks[n].size, -blocks[n].life),
-        "size times conflicts": lambda n: (-blocks[n].size * loads[n],),
-        "conflicts": lambda n: (-loads[n], -blocks[n].size),
+        "size times conflicts": lambda n: (-blocks[n].size * load(n),),
+        "conflicts": lambda n: (-load(n), -blocks[n].size),
         "beginning": lambda n: (blocks[n].first, -blocks[n].last),
         "end": lambda n: (-blocks[n].last, blocks[n].first),
     }
