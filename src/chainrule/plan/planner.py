@@ -311,8 +311,10 @@ class _Planner:
         if found is None:
             return best
         fewer = mattering(again, found)
+        if len(fewer) == len(again):
+            return found
         fewer_works = self._rematerialised(made, fewer, worker, values, overwrites)
-        if len(fewer) == len(again) or fewer_works is None:
+        if fewer_works is None:
             return found
         # Of two that need as much, that in which fewer values are computed again.
         return self._least(fewer_works, overwrites, found.scratch_nbytes + 1) or found
