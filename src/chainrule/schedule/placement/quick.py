@@ -30,8 +30,13 @@ def strategies(
     yield "best fit in order of time", lambda _: in_order_of_time(forward, up(bound, step))
     yield "best fit backward in time", lambda _: in_order_of_time(backward, up(bound, step))
     conflicts = conflicts_of(blocks)
-    if conflicts is None:
-        return
+    if conflicts is not None:
+        for name, order in _sorted(blocks, conflicts):
+            yield f"one by one by {name}", partial(one_by_one, blocks, conflicts, order)
+
+
+def _sorted(blocks: Sequence[Block], conflicts: list[list[int]]) -> Iterator[tuple[str, list[int]]]:
+    """The blocks in several orders, with what each is by."""
 
     @cache
     def load(number: int) -> int:
@@ -47,8 +52,7 @@ def strategies(
         "end": lambda n: (-blocks[n].last, blocks[n].first),
     }
     for name, key in keys.items():
-        order = sorted(range(len(blocks)), key=key)
-        yield f"one by one by {name}", partial(one_by_one, blocks, conflicts, order)
+        yield name, sorted(range(len(blocks)), key=key)
 
 
 def in_order_of_time(blocks: Sequence[Block], bound: int) -> Offsets:
