@@ -128,7 +128,7 @@ def test_ten_thousand_iterations_take_the_bytes_of_two_hundred(executor: str) ->
 
 def test_shorter_graphs_keep_fewer_and_fewer_states() -> None:
     graph, arguments = gradient(plain, 200)
-    found = [*shorter(graph)]
+    found = [*shorter(graph, sums_after=True)]
     peaks = [one.memory(executor="reference").main.peak_nbytes for one in (graph, *found)]
     assert len(found) >= 2
     assert peaks == sorted(peaks, reverse=True)
@@ -138,7 +138,7 @@ def test_shorter_graphs_keep_fewer_and_fewer_states() -> None:
         assert all(run[name].tobytes() == expected[name].tobytes() for name, _ in graph.outputs)
     count = least_states(200)
     assert segments(200, count) and not segments(200, count - 1)
-    assert least_states(15) == 15 and list(shorter(gradient(plain, 15)[0])) == []
+    assert least_states(15) == 15 and list(shorter(gradient(plain, 15)[0], sums_after=True)) == []
 
 
 def several_finals(W: Any, U: Any, b: Any, x: Any, h: Any) -> Any:
@@ -157,7 +157,7 @@ def test_a_forward_pass_keeps_the_states_with_which_segments_begin(f: Any) -> No
     """Of each pair of shorter graphs, the first computes the final state once, in segments."""
     graph, arguments = gradient(f, 60)
     expected = graph.run(**arguments)
-    found = [*shorter(graph)]
+    found = [*shorter(graph, sums_after=True)]
     assert len(found) >= 4 and not len(found) % 2
     for once, twice in zip(found[::2], found[1::2], strict=True):
         seconds = [sum(iterations(one)) for one in (once, twice)]

@@ -167,7 +167,7 @@ free %3
 128 bytes
 """,
         """
-2 products: u, V, x, W -> y
+2 products: x, W, u, V -> y
 0 bytes
 """,
     ),

@@ -153,7 +153,7 @@ def test_a_node_without_a_kernel_is_shown_with_its_line() -> None:
         (lambda x, y: x @ y, "r = x y"),
         (lambda x, y: x.T @ y, "r = x^T y"),
         (lambda x, y: -2.5 * (x @ y.T), "r = -2.5 x y^T"),
-        (lambda x, y: (x @ y) / 4 - y @ x, "r = -y x + 0.25 x y"),
+        (lambda x, y: (x @ y) / 4 - y @ x, "r = 0.25 x y - y x"),
         (lambda x, y: np.einsum("ij,kj->ik", x, y), "r = contract(x, y)"),
         (lambda x, y: x.reshape((4, 16)) @ y.reshape((16, 4)), "r = reshape(x) reshape(y)"),
     ],

@@ -12,21 +12,23 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
+from chainrule.primitives.arithmetic import add
 from chainrule.primitives.primitive import Library, Places
 
 
-def _shorter(graph: Graph) -> Iterable[Graph]:
+def _shorter(graph: Graph, same_bits: bool) -> Iterable[Graph]:
     from chainrule.control.segments import shorter  # where there is a budget of memory
 
-    return shorter(graph)
+    return shorter(graph, sums_after=same_bits)
 
 
 def _quicker(graph: Graph, sizes: Mapping[str, int]) -> Iterable[Graph]:
     from chainrule.control.joined import joined
     from chainrule.control.kept import kept
+    from chainrule.control.sums import summed
 
     once = joined(graph)
-    return kept(once, sizes), once
+    return [summed(form, sizes) for form in (kept(once, sizes), once, graph)]
 
 
 def places(body: Body, constants: int, carries: int) -> Places:
@@ -41,13 +43,21 @@ def places(body: Body, constants: int, carries: int) -> Places:
     over = {
         one: after
         for one, after in zip(before, outputs, strict=False)
-        if one.type.nbytes >= LARGE_NBYTES
+        if one.type.nbytes >= (SUM_NBYTES if is_sum(one, after) else LARGE_NBYTES)
         and one not in outputs
         and after not in given
         and outputs[:carries].count(after) == 1
     }
     rows = [one for one in outputs[carries:] if one not in given and one not in outputs[:carries]]
     return Places(over, frozenset(one for one in rows if one.type.nbytes >= LARGE_NBYTES))
+
+
+def is_sum(before: Node, after: Node) -> bool:
+    """Whether a state is added to, perhaps several times.  A product is added to a sum where that
+    lies, piece by piece: in a loop as after it, for the same bits."""
+    while after.primitive is add and before not in after.inputs:
+        after = after.inputs[0]
+    return after.primitive is add
 
 
 def _places(out: Node) -> Places:
@@ -77,6 +87,7 @@ def _copied(out: Node, operands: Sequence[np.ndarray]) -> int:
     return sum(int(one.type.nbytes) for one in copied)
 
 
+SUM_NBYTES = 1 << 12
 LARGE_NBYTES = 1 << 16  # of an output: copying less after each iteration takes little time
 SCAN = Library(
     turns=lambda out: out.param("length"),

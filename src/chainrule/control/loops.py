@@ -62,6 +62,15 @@ class Loop:
             *(one.inner for one in self.slices),
         ]
 
+    def on(self, new: Mapping[Node, Node]) -> Loop:
+        """The loop on what its operands became."""
+        return replace(
+            self,
+            constants=tuple([replace(one, outer=new[one.outer]) for one in self.constants]),
+            carries=tuple([replace(one, initial=new[one.initial]) for one in self.carries]),
+            slices=tuple([replace(one, outer=new[one.outer]) for one in self.slices]),
+        )
+
     def tidied(self) -> Loop:
         """The same loop with a simpler body."""
         new = tidied(self.inner, [*(one.after for one in self.carries), *self.stacked])

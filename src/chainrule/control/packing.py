@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from chainrule.graph.body import Body
-from chainrule.graph.node import Node
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node, stamp
+from chainrule.graph.rebuild import resting_on
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.arithmetic import add
+from chainrule.primitives.arithmetic import add, identity
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import concatenate, pad, reshape, slice_
 from chainrule.primitives.sources import full, full_like, is_uniform
@@ -50,6 +53,15 @@ def part_of(view: Node, parts: Sequence[Any]) -> Any:
             return reshape(part, shape=view.shape)
         start += part.type.size
     return None
+
+
+def some_rows(rows: Node, start: int | Size, stop: int | Size) -> Any:
+    """Those from `start` on, before `stop`."""
+    shape = (stop - start, *rows.type.shape[1:])
+    if shape == rows.type.shape:
+        return rows
+    others = (0,) * (rows.ndim - 1)
+    return slice_(rows, start=(start, *others), step=(1,) * rows.ndim, shape=shape)
 
 
 def taken_apart(
@@ -176,3 +188,55 @@ def result_types(
 def strong(type_: ArrayType) -> ArrayType:
     """The type, no longer that of a Python number."""
     return array_type(type_.dtype, type_.shape)
+
+
+def in_parts(
+    graph: Graph,
+    parts_of: Callable[[Node, tuple[Node, ...], Mapping[Node, Node]], Sequence[Any] | None],
+) -> tuple[Graph, dict[Node, Node]]:
+    """The graph in which flat arrays are made of parts, and what each of its nodes became.
+
+    `parts_of(node, inputs, new)` gives those of a node on its new inputs, None where it stays one
+    array; `new` has what all nodes before it became.  What is computed of a part reads it by way of
+    `identity`: so no plan folds a sum of products into other sums, product by product, which would
+    have other bits.
+    """
+    views: dict[Node, Node] = {}
+    new: dict[Node, Node] = {}
+    parts: dict[Node, Sequence[Any]] = {}
+    for node in graph.nodes:
+        inputs = tuple([views.get(parent, new[parent]) for parent in node.inputs])
+        whole = node.inputs[0] if node.inputs else None
+        some = parts_of(node, inputs, new)
+        if some is not None:
+            parts[node], new[node] = some, packed(some, node.dtype)
+        elif whole in parts and (part := part_of(node, parts[whole])) is not None:
+            new[node] = part
+        elif whole in parts and (within := _several(node, parts[whole])):
+            parts[node], new[node] = within, packed(within, node.dtype)
+        elif inputs == node.inputs:
+            new[node] = node
+        elif node.primitive is reshape and _is_shaped(inputs[0], node.type):
+            new[node] = inputs[0].inputs[0]
+            views[node] = identity(new[node])
+            stamp([views[node]], node.origin)
+        else:
+            new[node] = node.with_inputs(inputs)
+    return (resting_on(graph, new) if parts else graph), new
+
+
+def _several(view: Node, parts: Sequence[Any]) -> Sequence[Any]:
+    """The parts, one after another, that a slice of the flat result is; none where it is not."""
+    if view.primitive is not slice_:
+        return ()
+    edges = [0, *accumulate(part.type.size for part in parts)]
+    begin = view.param("start")[0]
+    end = begin + view.type.size
+    if begin not in edges or end not in edges:
+        return ()
+    return parts[edges.index(begin) : edges.index(end)]
+
+
+def _is_shaped(view: Node, type_: ArrayType) -> bool:
+    """Whether it is a flat view of something of this type."""
+    return view.primitive is reshape and view.inputs[0].type == type_

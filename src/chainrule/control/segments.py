@@ -16,13 +16,13 @@ from typing import Any
 
 from chainrule.control.joined import done_by
 from chainrule.control.loops import Carry, Given, Loop
-from chainrule.control.packing import packed, part_of, stacked_type
+from chainrule.control.packing import in_parts, some_rows, stacked_type
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries, variable
 from chainrule.control.segment_counts import Segments, least_states, segments
+from chainrule.control.sums import Sums, block_of, parts_after, run, sums_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.graph.rebuild import resting_on
 from chainrule.primitives.movement import concatenate, reshape, slice_
 
 
@@ -44,6 +44,14 @@ class Way:
         """How many there are."""
         assert isinstance(self.there.length, int)
         return self.there.length
+
+    @property
+    def block(self) -> int:
+        """The iterations of a block, if sums are made after the loop (`sums.run`); else 0."""
+        loop = loop_of(self.back, self.back.inputs)
+        block = block_of(self.iterations, {})
+        assert isinstance(block, int)
+        return block if block and sums_of(loop, self.back.dtype, {}) else 0
 
     @property
     def read(self) -> list[int]:
@@ -118,47 +126,46 @@ def in_segments(
     graph: Graph,
     choose: Callable[[Way], Segments | None],
     forward: Mapping[Node, tuple[Node, tuple[int, ...]]] = {},
+    *,
+    sums_after: bool = True,
 ) -> tuple[Graph, dict[Node, Node]]:
     """The graph in which the states of loops are computed again, segment by segment, and what each
     of its nodes became; `choose` says how, None for a loop whose states are all kept.
 
     Loops of `forward` keep, for these ways back, the states with which segments begin: nothing is
-    done for them alone, but they take bytes from then on.  The same bodies give the same bits.
+    done for them alone, but they take bytes from then on.  The same bodies give the same bits; with
+    `sums_after` those of `sums.summed`, where segments hold whole blocks (`Way.block`).
     """
     chosen = {way.back: (way, how) for way in ways_back(graph) if (how := choose(way))}
     gone: dict[Node, _There] = {}  # by the way back
-    new: dict[Node, Node] = {}
-    parts: dict[Node, list[Any]] = {}
-    for node in graph.nodes:
-        inputs = tuple([new[parent] for parent in node.inputs])
-        whole = node.inputs[0] if node.inputs else None
+
+    def parts(node: Node, inputs: tuple[Node, ...], new: Mapping[Node, Node]) -> list[Any] | None:
         back, read = forward.get(node, (None, ()))
         if back is not None and back in chosen:
-            loop = _on(loop_of(node, node.inputs), new)
+            loop = loop_of(node, inputs)
             shown = shown_carries(node, loop)
             gone[back] = _there(_stacking(loop, read), chosen[back][1], shown)
-            parts[node] = [gone[back].finals[i] for i in shown]
-            new[node] = packed(parts[node], node.dtype)
-        elif node in chosen:
-            way, how = chosen[node]
-            if node not in gone:
-                gone[node] = _there(_stacking(_on(way.there, new), way.read), how, ())
-            parts[node] = _segmented(way, how, new, gone[node])
-            new[node] = packed(parts[node], node.dtype)
-        elif whole in parts and (part := part_of(node, parts[whole])) is not None:
-            new[node] = part
-        elif inputs == node.inputs:
-            new[node] = node
-        else:
-            new[node] = node.with_inputs(inputs)
-    return resting_on(graph, new), new
+            return [gone[back].finals[i] for i in shown]
+        if node not in chosen:
+            return parts_after(node, inputs, {}) if sums_after else None
+        way, how = chosen[node]
+        if node not in gone:
+            gone[node] = _there(_stacking(way.there.on(new), way.read), how, ())
+        sums = Sums(node.dtype, way.block if sums_after else 0)
+        return _segmented(way, how, new, gone[node], sums)
+
+    return in_parts(graph, parts)
 
 
-def _forward(graph: Graph, ways: Sequence[Way]) -> dict[Node, tuple[Node, tuple[int, ...]]]:
+def _forward(
+    graph: Graph, ways: Sequence[Way], *, sums_after: bool
+) -> dict[Node, tuple[Node, tuple[int, ...]]]:
     """The loops of final states alone that do all which the way there of a way back does: with that
-    way back, and which of their carries it reads."""
+    way back, and which of their carries it reads.  Not those whose sums are made after them."""
     scans = [node for node in graph.nodes if node.primitive is scan]
     finals = [node for node in scans if not loop_of(node, node.inputs).stacked]
+    if sums_after:
+        finals = [node for node in finals if parts_after(node, node.inputs, {}) is None]
     found: dict[Node, tuple[Node, tuple[int, ...]]] = {}
     for way in ways:
         for one in finals:
@@ -167,34 +174,39 @@ def _forward(graph: Graph, ways: Sequence[Way]) -> dict[Node, tuple[Node, tuple[
     return found
 
 
-def shorter(graph: Graph) -> Iterator[Graph]:
+def shorter(graph: Graph, sums_after: bool) -> Iterator[Graph]:
     """The graph with fewer and fewer states of its loops kept, as far as segments go.
 
     First three quarters of them, then a half, a quarter, ...; each with and without what is done
     once for a forward pass and its way back.
     """
     ways = ways_back(graph)
-    least = {way: least_states(way.iterations) for way in ways}
-    forward = _forward(graph, ways)
+    blocks = {way: way.block if sums_after else 0 for way in ways}
+    least = {way: least_states(way.iterations, blocks[way]) for way in ways}
+    forward = _forward(graph, ways, sums_after=sums_after)
     before: dict[Node, Segments | None] = {}
     for part in (4 / 3, *(2.0**power for power in range(1, 64))):
         chosen = {
-            way.back: _chosen(way, max(least[way], int(way.iterations / part))) for way in ways
+            way.back: _chosen(way, max(least[way], int(way.iterations / part)), blocks[way])
+            for way in ways
         }
         if chosen != before and any(chosen.values()):
             for some in (forward, {}) if forward else ({},):
-                yield in_segments(graph, lambda way, chosen=chosen: chosen[way.back], some)[0]
+                yield in_segments(
+                    graph, lambda way, chosen=chosen: chosen[way.back], some, sums_after=sums_after
+                )[0]
         before = chosen
         if all(way.iterations / part < least[way] for way in ways):
             return
 
 
-def _chosen(way: Way, states: int) -> Segments | None:
+def _chosen(way: Way, states: int, block: int) -> Segments | None:
     """Even segments where the way back stacks values: those of the rest are joined to them, which
     takes their bytes twice."""
     stacks = len(way.back.param("body").graph.outputs) > way.back.param("carries")
-    even = segments(way.iterations, states + states // 4, even=True) if stacks else None
-    return even or segments(way.iterations, states)
+    more = states + states // 4
+    even = segments(way.iterations, more, even=True, block=block) if stacks else None
+    return even or segments(way.iterations, states, block=block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,18 +243,22 @@ def _ranges(there: Loop, how: Segments) -> tuple[tuple[int, int], tuple[int, int
     return (0, how.again), (how.again, how.again + how.rest)
 
 
-def _segmented(way: Way, how: Segments, new: Mapping[Node, Node], kept: _There) -> list[Any]:
+def _segmented(
+    way: Way, how: Segments, new: Mapping[Node, Node], kept: _There, sums: Sums
+) -> list[Any]:
     """The parts of the flat result of the way back."""
-    there, back = kept.loop, _on(loop_of(way.back, way.back.inputs), new)
+    there, back = kept.loop, loop_of(way.back, way.back.inputs).on(new)
     place_of = {inner: way.read.index(i) for inner, i in way.rows.items()}
     carries, stacks = range(len(back.carries)), range(len(back.stacked))
     covered, rest = _ranges(there, how)
     finals: Mapping[int, Any] = {}
     last: Mapping[int, Any] = {}
     if how.rest:
-        finals, last = _reading(_at(back, *rest), place_of, kept.rest).run(scan, carries, stacks)
+        back_at_once = _reading(_at(back, *rest), place_of, kept.rest)
+        finals, last = run(back_at_once, carries, stacks, sums)
     going_back = _from(_at(back, *covered), finals)
-    finals, found = _back_through(_at(there, *covered), going_back, how, place_of, kept.starts)
+    inside = _at(there, *covered)
+    finals, found = _back_through(inside, going_back, how, place_of, kept.starts, sums)
     values = [finals[i] for i in shown_carries(way.back, back)]
     for place in stacks:
         both = [found[place], last[place]] if how.rest else [found[place]]
@@ -277,14 +293,19 @@ def _starts(
 
 
 def _back_through(
-    there: Loop, back: Loop, how: Segments, place_of: Mapping[Node, int], starts: Mapping[int, Any]
+    there: Loop,
+    back: Loop,
+    how: Segments,
+    place_of: Mapping[Node, int],
+    starts: Mapping[int, Any],
+    sums: Sums,
 ) -> tuple[dict[int, Any], dict[int, Any]]:
     """The final carries of the way back through all segments, and what it stacks."""
     forth, one = _Inside(there, how), _Inside(back, how, without=place_of)
     begun = [Given(there.carries[i].name, rows, forth.befores[i]) for i, rows in starts.items()]
     states = forth.loop.run(scan, (), range(len(there.stacked)))[1]
     inner = _reading(one.loop, place_of, states)
-    afters, stacks = inner.run(scan, range(len(back.carries)), range(len(back.stacked)))
+    afters, stacks = run(inner, range(len(back.carries)), range(len(back.stacked)), sums)
     carries = [
         replace(c, before=one.befores[i], after=afters[i]) for i, c in enumerate(back.carries)
     ]
@@ -358,16 +379,8 @@ def _folded(rows: Node, how: Segments) -> Any:
 
 def _at(loop: Loop, start: int, stop: int) -> Loop:
     """The iterations that read these rows."""
-    slices = [replace(one, outer=_rows(one.outer, start, stop)) for one in loop.slices]
+    slices = [replace(one, outer=some_rows(one.outer, start, stop)) for one in loop.slices]
     return replace(loop, slices=tuple(slices), length=stop - start)
-
-
-def _rows(array: Node, start: int, stop: int) -> Any:
-    if (start, stop) == (0, array.shape[0]):
-        return array
-    others = (0,) * (array.ndim - 1)
-    shape = (stop - start, *array.shape[1:])
-    return slice_(array, start=(start, *others), step=(1,) * array.ndim, shape=shape)
 
 
 def _reading(loop: Loop, place_of: Mapping[Node, int], rows: Mapping[int, Any]) -> Loop:
@@ -377,16 +390,6 @@ def _reading(loop: Loop, place_of: Mapping[Node, int], rows: Mapping[int, Any]) 
         for one in loop.slices
     ]
     return replace(loop, slices=tuple(slices))
-
-
-def _on(loop: Loop, new: Mapping[Node, Node]) -> Loop:
-    """The loop on what its operands became."""
-    return replace(
-        loop,
-        constants=tuple([replace(one, outer=new[one.outer]) for one in loop.constants]),
-        carries=tuple([replace(one, initial=new[one.initial]) for one in loop.carries]),
-        slices=tuple([replace(one, outer=new[one.outer]) for one in loop.slices]),
-    )
 
 
 def _from(loop: Loop, state: Mapping[int, Any]) -> Loop:

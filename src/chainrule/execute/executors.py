@@ -127,8 +127,12 @@ def in_memory(
     """
     from chainrule.execute.forms import quick_forms, shorter_form  # which call `prepare`
 
-    forms = [uses.blocked(form, wanted(form)[0]) for form in quick_forms(graph, {})]
-    return forms[0] if memory_of(executor) is None else shorter_form(executor, forms, wanted)
+    quick = quick_forms(graph, {})
+    forms = [uses.blocked(form, wanted(form)[0]) for form in quick]
+    if memory_of(executor) is None:
+        return forms[0]
+    plain = forms[-1] if quick[-1] is graph else uses.blocked(graph, wanted(graph)[0])
+    return shorter_form(executor, forms, plain, wanted)
 
 
 def _searching(name: str, placement_seconds: float) -> str:

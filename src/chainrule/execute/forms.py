@@ -16,26 +16,33 @@ Wanted = tuple[Sequence[Node], Mapping[Node, Node]]
 
 
 def quick_forms(graph: Graph, sizes: Mapping[str, int]) -> list[Graph]:
-    """The forms in which loops compute nothing twice, the quickest first, and then the graph.
+    """The forms in which loops compute nothing twice, the quickest first, and then that in which
+    they do; all have the same bits.
 
     `sizes` are those of names by which what is kept is chosen, where the graph has such.
     """
     quicker = {one.quicker: None for one in _libraries(graph) if one.quicker is not None}
     found = [form for forms in quicker for form in forms(graph, sizes)]
-    return list(dict.fromkeys([*found, graph]))
+    return list(dict.fromkeys(found or [graph]))
 
 
-def shorter_form(executor: str, forms: Sequence[Graph], wanted: Callable[[Graph], Wanted]) -> Graph:
-    """That form of the last one, a concrete graph, which takes the least time within the budget of
-    the executor: one of these, or one whose loops keep fewer states; where none is within it, the
-    one that needs the least.
+def shorter_form(
+    executor: str, forms: Sequence[Graph], graph: Graph, wanted: Callable[[Graph], Wanted]
+) -> Graph:
+    """That form of a concrete graph which takes the least time within the budget of the executor:
+    one of these, or one whose loops keep fewer states.
 
-    See `in_memory`.
+    Where none of those with the same bits is within it, the same of the graph as it is, whose sums
+    are made in its loops; where none of these is, the one that needs the least.  See `in_memory`.
     """
-    forms = list(dict.fromkeys([*forms, *_shorter(forms[-1])]))
-    if len(forms) == 1:
-        return forms[0]
-    return min(forms, key=lambda form: _rank(executor, form, wanted))
+    alike = list(dict.fromkeys([*forms, *_shorter(graph, same_bits=True)]))
+    if len(alike) == 1 and graph in alike:
+        return graph
+    ranks = {form: _rank(executor, form, wanted) for form in alike}
+    if graph not in ranks and all(is_beyond for is_beyond, _ in ranks.values()):
+        others = dict.fromkeys([graph, *_shorter(graph, same_bits=False)])
+        ranks |= {form: _rank(executor, form, wanted) for form in others}
+    return min(ranks, key=lambda form: ranks[form])
 
 
 def form_like(graph: Graph, concrete: Graph, sizes: Mapping[str, int]) -> Graph:
@@ -52,7 +59,7 @@ def form_like(graph: Graph, concrete: Graph, sizes: Mapping[str, int]) -> Graph:
             hint="graph.memory(...) at each of the sizes",
         )
     wanted = [_shape(one) for one in concrete.nodes]
-    for form in quick_forms(graph, sizes):
+    for form in dict.fromkeys([*quick_forms(graph, sizes), graph]):
         if [_shape(one) for one in form.nodes] == wanted:
             return form
     raise InputError(
@@ -72,10 +79,10 @@ def _libraries(graph: Graph) -> list[Library]:
     return [one for one in kernels if isinstance(one, Library)]
 
 
-def _shorter(graph: Graph) -> Iterator[Graph]:
+def _shorter(graph: Graph, *, same_bits: bool) -> Iterator[Graph]:
     found = (one.shorter for one in _libraries(graph))
     for shorter in dict.fromkeys(one for one in found if one is not None):
-        yield from shorter(graph)
+        yield from shorter(graph, same_bits)
 
 
 def _rank(executor: str, graph: Graph, wanted: Callable[[Graph], Wanted]) -> tuple[bool, float]:

@@ -288,18 +288,18 @@ class Worker:
         workspace = 0
         out_strides = self.strides[unit.root]
         for term, alpha in unit.terms:
-            call, workspace = self._call(term, alpha, out_strides, workspace, available)
+            call, nbytes = self._call(term, alpha, out_strides, available)
             calls.append(call)
+            workspace = max(workspace, nbytes)  # one call ends before the next begins
             for matrix in (call.x, call.y):
                 reads.setdefault(matrix.node)
         for scalar in unit.scalars:
             reads.update(dict.fromkeys(needed(scalar, self.roles, available)))
         if unit.base is not None:
             reads.setdefault(unit.base)
-        inner = [*unit.absorbed]
         scalars = _scalar_nodes(unit.scalars, self.roles, available)
         label = "product" if len(calls) == 1 else f"{len(calls)} products"
-        found = tuple(dict.fromkeys([*inner, *scalars]))
+        found = tuple(dict.fromkeys([*unit.absorbed, *scalars]))
         return [
             ProductWork(unit, tuple(calls), (unit.root,), tuple(reads), found, label, workspace)
         ]
@@ -309,16 +309,16 @@ class Worker:
         term: Node,
         alpha: Coefficient,
         out_strides: Strides,
-        workspace: int,
         available: set[Node],
     ) -> tuple[Call, int]:
+        """The call, and the bytes of workspace that it takes."""
         own, other, kept, sizes = labels_of(term)
         matrices = [self._matrix(one, available) for one in term.inputs]
         operands = [
             Operand(labels, strides)
             for labels, (_, strides) in zip((own, other), matrices, strict=True)
         ]
-        found = [matrix for matrix, _ in matrices]
+        found, workspace = [matrix for matrix, _ in matrices], 0
         out, width = Operand(kept, out_strides), self.vector_nbytes
         windowed = windowed_gemm(operands[0], operands[1], out, sizes, term.dtype, width)
         while True:

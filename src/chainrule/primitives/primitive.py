@@ -179,10 +179,12 @@ class Library:
 
     `keeps`: it may be a user's function, which may keep the arrays that it gets.  `turns`, of a
     loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
-    `shorter`, of a loop, gives graphs of the same values and bits, in which fewer and fewer states
-    of such loops are kept; `quicker`, at sizes, those in which nothing is computed twice, the
-    quickest first.  `places`, of a loop, says which outputs of its body need no array of their own,
-    `copied`, for how its operands lie, the bytes that are copied at an iteration of a compiled one.
+    `quicker`, of a loop, gives at sizes graphs of the same values and, all of them, the same bits,
+    in which such loops compute nothing twice, the quickest first, in the last one perhaps all;
+    `shorter` those in which fewer and fewer states are kept, with these bits or, if they need not
+    be the same, in less memory.  `places`, of a loop, says which outputs of its body need no array
+    of their own, `copied`, for how its operands lie, the bytes that are copied at an iteration of a
+    compiled one.
     """
 
     lapack: bool = False
@@ -192,7 +194,7 @@ class Library:
     large_routine: Writer | None = None
     keeps: bool = False
     turns: Callable[[Node], int | None] | None = None
-    shorter: Callable[[Graph], Iterable[Graph]] | None = None
+    shorter: Callable[[Graph, bool], Iterable[Graph]] | None = None
     quicker: Callable[[Graph, Mapping[str, int]], Iterable[Graph]] | None = None
     places: Callable[[Node], Places] | None = None
     copied: Callable[[Node, Sequence[np.ndarray]], int] | None = None

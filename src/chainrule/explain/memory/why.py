@@ -12,6 +12,7 @@ from chainrule.explain.memory.words import expression
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
+from chainrule.primitives.arithmetic import identity
 from chainrule.primitives.primitive import MOVING
 from chainrule.schedule.usage import Life
 from chainrule.schedule.virtual import lacking, shows_its_input
@@ -38,7 +39,7 @@ def _reader_at(
     while pending:
         one = pending.pop(0)
         for user in users.get(one, ()):
-            if user in computed and not isinstance(user.primitive.kernel, MOVING):
+            if user in computed and not _is_passed_on(user):
                 return _named(run, user, computed)
             if user not in seen and (user in computed or user not in run.life_of):
                 seen[user] = None
@@ -47,13 +48,18 @@ def _reader_at(
     return _beyond(run, moved)
 
 
+def _is_passed_on(node: Node) -> bool:
+    """Whether it has the elements of its operands, and nothing is computed of them."""
+    return isinstance(node.primitive.kernel, MOVING) or node.primitive is identity
+
+
 def _beyond(run: RunMemory, moved: list[Node]) -> Node | None:
     """What first needs one of these stored rearrangements; the last of them where nothing does."""
     pending, seen = list(moved), set(moved)
     while pending:
         one = pending.pop(0)
         for user in run.users.get(one, ()):
-            if not isinstance(user.primitive.kernel, MOVING):
+            if not _is_passed_on(user):
                 return user
             if user not in seen:
                 seen.add(user)
@@ -154,7 +160,7 @@ def last_read(run: RunMemory, node: Node, life: Life) -> int:
             for number in run.computed_in.get(user, ()):
                 if last < number <= life.last_read and run.reads_at(number, life.node):
                     last = number
-            if user not in run.life_of and isinstance(user.primitive.kernel, MOVING):
+            if user not in run.life_of and _is_passed_on(user):
                 pending.append(user)
     return last if last >= life.first else 0
 

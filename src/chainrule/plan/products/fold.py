@@ -114,7 +114,8 @@ def _folded(
         pending += found
     if not terms:
         return None
-    ordered = tuple(sorted(terms.items(), key=lambda pair: pair[0] is not root))
+    # in the order in which the graph adds them; the walk took the last operands first
+    ordered = tuple(reversed(terms.items()))
     return Products(root, ordered, taken if base else None, base or ONE, tuple(absorbed))
 
 

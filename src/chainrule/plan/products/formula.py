@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import groupby
 
 from chainrule.graph.node import Node
 from chainrule.graph.words import Word, operation
@@ -17,14 +18,17 @@ def formula(products: Products, word: Word, named: Container[Node]) -> str:
     """The sum that the products' calls compute, `word` giving the names of values.
 
     Unnamed scalars are called by what they were cast from, unnamed rearrangements by what they
-    rearrange: `x^T`, `reshape(q)`.
+    rearrange: `x^T`, `reshape(q)`.  Of terms that look alike (products of blocks of rows) one is
+    written.
     """
     terms = [(coefficient, _product(node, word, named)) for node, coefficient in products.terms]
     if products.base is not None:
         terms.insert(0, (products.base_coefficient, word(products.base)))
     found = ""
-    for coefficient, operand in terms:
+    for (coefficient, operand), alike in groupby(terms):
         sign, factor = _factor(coefficient, word, named)
+        count = sum(1 for _ in alike)
+        operand += f" + ... ({count} alike)" * (count > 1)
         joint = f" {sign} " if found else "-" * (sign == "-")
         found += joint + (f"{factor} {operand}" if factor else operand)
     return f"{word(products.root)} = {found}"
