@@ -6,6 +6,7 @@ import math
 from dataclasses import astuple, replace
 
 import numpy as np
+import pytest
 
 import chainrule as cr
 

@@ -229,7 +229,6 @@ def test_the_source_names_every_value(row):
 WITHOUT_RANGES = ("-X", "no_debug_ranges", "-X", "dev")
 
 
-@pytest.mark.slow
 def test_python_gives_the_same_names_without_ranges(record_property):
     """Others do, too: `test_naming_by_others`."""
     check_in([("this one", sys.executable, WITHOUT_RANGES)], record_property)
@@ -243,7 +242,6 @@ def check_in(pythons, record_property):
         record_property("ran", f"naming table under Python {version} {' '.join(flags)}".strip())
 
 
-@pytest.mark.slow
 def test_an_instruction_that_is_not_known_costs_names_but_makes_none_wrong(most):
     assert not wrong_names_where_an_instruction_is_unknown(most)
 
@@ -254,7 +252,6 @@ def test_each_instruction_is_declared_once():
     assert len(declared) == len(set(declared))
 
 
-@pytest.mark.slow
 def test_all_instructions_of_ordinary_code_are_known():
     asynchronous = {"RETURN_GENERATOR", "SEND", "GET_AWAITABLE", "CLEANUP_THROW", "GET_AITER"}
     asynchronous |= {"GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH", "ASYNC_GEN_WRAP"}
