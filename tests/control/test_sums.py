@@ -21,7 +21,10 @@ from chainrule.execute.executors import prepare
 from chainrule.execute.forms import quick_forms
 from chainrule.graph.graph import Graph
 from chainrule.machine_code.target import native_refusal
+from chainrule.plan import planner
 from chainrule.primitives.products import contract
+from chainrule.schedule.records import Compute
+from chainrule.testing import simulate
 
 WIDTH, LENGTH = 32, 100
 RANDOM = np.random.default_rng(5)
@@ -237,3 +240,30 @@ def test_bytes_are_those_it_takes_and_formulas_have_them() -> None:
             peak, _ = peak_and_result(lambda x=x: graph.run(W=W, x=x, keep="outputs"))
         assert peak == report.main.peak_nbytes - W.nbytes - x.nbytes
         assert report.formulas.peak.at(t=t, n=n) == report.main.peak_nbytes
+
+
+def test_the_schedule_before_and_after() -> None:
+    """The loop gives rows (of 80 iterations, 2 × 32 numbers) in place of its sum; five products of
+    blocks of 16 iterations are added where they lie."""
+
+    def J(W: float64["32 32"], x: float64["80 2 32"]):
+        h, _ = cr.scan(lambda h, x: (np.tanh(h @ W + x), None), x[0], x)
+        return np.sum(h**2)
+
+    form = kept(joined(cr.backward(cr.trace(J), wrt="W").bind()), {})
+    labels = []
+    for one in (form, summed(form, {})):
+        results = [node for _, node in one.outputs]
+        made = planner.plan(one, results, threads=1, vector_nbytes=32)
+        simulate(made.schedule)
+        labels.append(
+            [
+                (one.label, [node.type.nbytes for node in one.nodes])
+                for one in made.schedule.instructions
+                if isinstance(one, Compute)
+            ]
+        )
+    before, after = ([*one] for one in labels)
+    assert before[:2] == after[:2] == [("scan", [82_432]), ("integer_power sum multiply", [8, 512])]
+    assert before[2:] == [("scan", [512 + 8_192]), ("reshape", [8_192])]
+    assert after[2:] == [("scan", [512 + 80 * 2 * 32 * 8]), ("5 products", [8_192])]
