@@ -15,7 +15,15 @@ from chainrule.control.joined import joined
 from chainrule.control.kept import kept
 from chainrule.control.scan_node import scan
 from chainrule.control.segments import shorter, ways_back
-from chainrule.control.sums import BLOCKS, LEAST_BLOCK, MOST_ROWS, block_of, bounds, summed
+from chainrule.control.sums import (
+    BLOCKS,
+    LEAST_BLOCK,
+    MOST_ITERATIONS,
+    MOST_ROWS,
+    block_of,
+    bounds,
+    summed,
+)
 from chainrule.errors import MemoryLimitError
 from chainrule.execute.executors import prepare
 from chainrule.execute.forms import quick_forms
@@ -117,10 +125,13 @@ def test_sums_are_those_of_the_loop_but_for_rounding(function: Any, executor: st
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("length", [45, pytest.param(136, marks=pytest.mark.slow), 160])
+@pytest.mark.parametrize(
+    "length", [45, *(pytest.param(n, marks=pytest.mark.slow) for n in (136, 600)), 160]
+)
 @pytest.mark.parametrize("function", [recurrent, gated])
 def test_all_forms_have_the_same_bits(function: Any, length: int, executor: str) -> None:
-    """Segments hold whole blocks, of which some are longer than what a tile sums at once."""
+    """Segments hold whole blocks, of which some are longer than what a tile sums at once; a loop of
+    600 iterations has no blocks."""
     x = rows(length, 16 if length == 160 else 2)
     graph = slopes(function, x)
     first, *others = forms(graph)
@@ -192,7 +203,7 @@ def test_blocks_are_at_most_eight_and_as_long_as_each_other_but_for_the_first() 
         lengths = np.diff(bounds(length, block, {}))
         assert sum(lengths) == length and len(lengths) <= BLOCKS
         assert set(lengths[1:]) == {block} and block <= lengths[0] < 2 * block
-    assert not block_of(2 * LEAST_BLOCK - 1, {})
+    assert not block_of(2 * LEAST_BLOCK - 1, {}) and not block_of(MOST_ITERATIONS + 1, {})
 
 
 def test_segments_are_of_whole_blocks_where_sums_are_made_after_them() -> None:

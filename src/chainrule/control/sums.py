@@ -36,6 +36,8 @@ from chainrule.primitives.products import PRODUCTS, contract
 from chainrule.primitives.sources import is_uniform
 
 BLOCKS, LEAST_BLOCK = 8, 16  # of a loop at most; iterations of one
+# Of a longer loop, a budget may have no room for the rows of a block, and its sums would differ.
+MOST_ITERATIONS = 512
 MOST_ROWS = 32  # that a product of one iteration sums: one of more is about as quick alone
 LEAST_SIZE = 1024  # elements of a sum
 
@@ -68,9 +70,9 @@ class Sums:
 
 
 def block_of(length: int | Size, sizes: Sizes) -> int | Size:
-    """The iterations of a block; 0 where a loop is too short for blocks."""
+    """The iterations of a block; 0 where a loop is too short for blocks, or too long."""
     iterations = int(evaluate(length, sizes))
-    if iterations < 2 * LEAST_BLOCK:
+    if not 2 * LEAST_BLOCK <= iterations <= MOST_ITERATIONS:
         return 0
     return length // BLOCKS if iterations // BLOCKS > LEAST_BLOCK else LEAST_BLOCK
 
