@@ -17,6 +17,7 @@ def rows(page: Any) -> Any:
     return page.locator("#outline-tree [role=treeitem]")
 
 
+@pytest.mark.exhaustive
 def test_everything_can_be_unfolded_and_folded_again(opened) -> None:
     page = opened("blocks", height=3000)  # the outline has the rows in sight, here all
     before, folded = keys(page), rows(page).count()

@@ -126,7 +126,7 @@ def test_sums_are_those_of_the_loop_but_for_rounding(function: Any, executor: st
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize(
-    "length", [45, *(pytest.param(n, marks=pytest.mark.slow) for n in (136, 600)), 160]
+    "length", [45, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (136, 600)), 160]
 )
 @pytest.mark.parametrize("function", [recurrent, gated])
 def test_all_forms_have_the_same_bits(function: Any, length: int, executor: str) -> None:
@@ -218,6 +218,7 @@ def test_segments_are_of_whole_blocks_where_sums_are_made_after_them() -> None:
     assert products(kept(joined(graph), {})) == 0  # until they are summed
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_budget_without_room_for_factors_adds_in_the_loop(executor: str) -> None:

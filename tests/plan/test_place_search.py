@@ -282,7 +282,7 @@ def instance(path):
 # `benchmarks/placement.py`.
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["A", "C", "E", "G", "I", pytest.param("K", marks=pytest.mark.exhaustive)]
+    "name", ["A", "C", "E", "G", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in "IK")]
 )
 def test_hard_instances_are_placed_within_their_capacity(name):
     paths = list(INSTANCES.glob(f"{name}.{CAPACITY}.csv"))
