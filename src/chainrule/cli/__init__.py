@@ -26,7 +26,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports one subcommand alone, where one is asked for: half of a start is imports."""
+    """Imports the one subcommand that is asked for; all of them take half as long again."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all subcommands."""
