@@ -81,6 +81,13 @@ def test_more_work_takes_longer():
     assert taken(256) > 4 * taken(64)
 
 
+@pytest.mark.parametrize("shapes", [((0, 3), (3, 0)), ((3, 0), (0, 3))])
+def test_a_product_without_elements_has_a_time(shapes):
+    graph = cr.trace(lambda x, y: np.tanh(x @ y), *map(np.ones, shapes))
+    text = str(graph.compile(executor="native").plan().measured())
+    assert "product" in text and "out" in text
+
+
 def test_arrays_may_be_given_and_are_checked():
     made = planned()
     given = {"tokens": np.array([1, 63]), "x": np.zeros((1, 32))}

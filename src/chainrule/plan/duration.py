@@ -129,7 +129,7 @@ def _call(call: Call, products: Products, speeds: Speeds, lying: Lying) -> float
     itemsize, gemm = root.dtype.itemsize, call.gemm
     matrices = gemm.calls * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n) * itemsize
     arrays = {one: nbytes_of(one) for one in (call.x.node, call.y.node, root)}
-    part = min(matrices / sum(arrays.values()), 1.0)
+    part = min(matrices / max(sum(arrays.values()), 1), 1.0)
     moved = {one: part * nbytes for one, nbytes in arrays.items()}
     if base is not None and _is_given(base) and lying.given_nbytes:
         moved[base] = moved.pop(root) * 2  # a given array, read and written
