@@ -48,6 +48,8 @@ def main(arguments):
     begin = time.perf_counter()
     if options.no_install:
         python = environment.python_in(options.environment)
+        if not python.exists():
+            raise SystemExit(f"there is no {python}: leave out --no-install, and it is made")
     else:
         python = environment.prepare(options.environment, "[test]", options.python)
     seconds["environment"] = time.perf_counter() - begin

@@ -147,8 +147,9 @@ class Ways(NotPickled):
             f"{'does not fit' if one.needed_nbytes else 'left out'}: {one.what}: {one.why_not}"
             for one in self.others
         ]
-        if len(self.tied) > 1:
-            places = ", ".join(str(1 + self.fitting.index(one)) for one in self.tied)
+        tied = self.tied
+        if len(tied) > 1:
+            places = ", ".join(str(1 + self.fitting.index(one)) for one in tied)
             notes.insert(0, f"about as quick as each other: {places} (within {TIED:.0%})")
         notes += [f"not looked at: {', '.join(self.unknown)}"] if self.unknown else []
         at = ", ".join(f"{name} = {size:,}" for name, size in self.sizes.items())
