@@ -8,6 +8,7 @@ import numpy as np
 from chainrule import errors, later, transforms
 from chainrule.annotations import (
     Array,
+    bfloat16,
     bool_,
     float16,
     float32,
@@ -122,6 +123,7 @@ __all__ = [
     "at",
     "backward",
     "batch_study",
+    "bfloat16",
     "bool_",
     "clip_by_global_norm",
     "compile",

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.errors import TypeSpecError
+from chainrule.graph.dtypes import as_dtype
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.parse_size import parse
 from chainrule.graph.types import ArrayType, array_type
@@ -23,17 +24,22 @@ MISSING = inspect.Parameter.empty
 class ElementType:
     """A dtype that makes array types when subscripted; `np.dtype` takes it (by `.dtype`)."""
 
-    __slots__ = ("dtype",)
+    __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
-        self.dtype = np.dtype(name)
+        self.name = name
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype; UnsupportedError for bfloat16 where ml_dtypes is not installed."""
+        return as_dtype(self.name)
 
     @entry
     def __getitem__(self, axes: Any) -> ArrayType:
         return array_type(self.dtype, shape_of(axes))
 
     def __repr__(self) -> str:
-        return f"chainrule.{self.dtype.name}"
+        return f"chainrule.{self.name}"
 
 
 if TYPE_CHECKING:
@@ -162,6 +168,8 @@ if TYPE_CHECKING:
 
     class uint32(Integers, Protocol): ...
 
+    class bfloat16(Array, Protocol): ...
+
     class float16(Array, Protocol): ...
 
     class float32(Array, Protocol): ...
@@ -173,6 +181,7 @@ else:
     bool_, uint8, uint32 = ElementType("bool"), ElementType("uint8"), ElementType("uint32")
     int32, int64 = ElementType("int32"), ElementType("int64")
     float16, float32, float64 = map(ElementType, ("float16", "float32", "float64"))
+    bfloat16 = ElementType("bfloat16")  # of ml_dtypes, which is imported where it is used
 
 
 def shape_of(axes: Any) -> tuple[int | sizes.Size, ...]:

@@ -25,6 +25,7 @@ def parts(primitive):
 
 
 OPTIONAL = {
+    "as_stored",
     "variadic",
     "scratch",
     "library_bytes",

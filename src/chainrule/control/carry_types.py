@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.control.trace_body import Call
 from chainrule.errors import ChainruleError, DTypeError, InputError, ShapeError
 from chainrule.frontend.functions.elementwise import resolve
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.structure import Structure
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.primitives.logic import cast
@@ -34,7 +35,7 @@ def common_type(one: ArrayType, other: ArrayType) -> ArrayType | None:
 def _kind(type_: ArrayType) -> Any:
     if not type_.weak:
         return type_.dtype
-    return float if type_.dtype.kind == "f" else int
+    return float if dtype_kind(type_.dtype) == "f" else int
 
 
 def agreed(

@@ -368,6 +368,7 @@ cond = Primitive(
     derivative=Joint(_tangent, _cotangents, selects=True),
     batch=_batch,
     kernel=COND,
+    as_stored=True,
     flops=flops,
     latex=Latex(r"\operatorname{{cond}}_{{{if_true}, {if_false}}}({condition}, {x})", ATOM, (0, 0)),
     samples=(choosing(),),

@@ -129,6 +129,7 @@ scan = Primitive(
     derivative=Joint(tangent, cotangents, selects=True),
     batch=batch,
     kernel=SCAN,
+    as_stored=True,
     flops=flops,
     latex=Latex(r"\operatorname{{scan}}_{{{body}}}({x})", ATOM, (0,)),
     samples=(

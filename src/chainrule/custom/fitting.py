@@ -12,6 +12,7 @@ from chainrule.frontend.errors.types_shown import type_text
 from chainrule.frontend.functions.elementwise import as_node, to_dtype, to_shape
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import in_python
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.structure import NAMESPACE, leaf_name
@@ -45,13 +46,13 @@ def fitted(trace: Trace, value: Any, type_: ArrayType, what: str, rule: Rule) ->
         raise DTypeError(
             f"{what} is {type_text(node.type)}, and {type_text(type_)} is needed",
             where=definition(rule),
-            hint=f"convert it: .astype(np.{type_.dtype.name})",
+            hint=f"convert it: .astype({in_python(type_.dtype)})",
         )
     if node.type.dtype != type_.dtype and not node.type.weak:
         raise DTypeError(
             f"{what} is {type_text(node.type)}, and {type_text(type_)} is needed",
             where=definition(rule),
-            hint=f"convert it: .astype(np.{type_.dtype.name}); "
+            hint=f"convert it: .astype({in_python(type_.dtype)}); "
             "np.float64(...) and float64 constants widen float32, Python numbers do not",
         )
     node = to_dtype(trace, node, type_.dtype, type_.weak and not type_.shape)

@@ -23,6 +23,7 @@ from chainrule.frontend.functions.elementwise import (
 )
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import promoted
 from chainrule.graph.node import Node
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.types import ArrayType
@@ -109,6 +110,7 @@ def primitive(
         else Joint(opaque.tangent_of, opaque.cotangents_of),
         batch=opaque.batched,
         kernel=Library(keeps=True),
+        as_stored=True,
         flops=lambda out: flops * out.type.size,
         latex=Latex(template, ATOM, (0,) * len(names)),
         samples=samples,
@@ -282,7 +284,7 @@ def _common(kinds: Sequence[Any]) -> np.dtype:
     if not strong:
         return np.dtype(np.float64)
     weak = [kind(0) for kind in kinds if not isinstance(kind, np.dtype)]
-    dtype = np.result_type(*strong, *weak)
+    dtype = promoted(*strong, *weak)
     found = resolve(np.sin, (dtype,))
     return dtype if found is None else found[0]
 

@@ -332,6 +332,7 @@ def overriding(count: int, packed: int = 0) -> Primitive:
         derivative=joint("rule", steers=(0, *range(1 + count, 1 + others))),
         batch=_batch,
         kernel=Library(),
+        as_stored=True,
         flops=no_flops,
         latex=Latex("{x}", ATOM, (0,) * len(names)),
         samples=(Sample(shapes, domains, (("rule", _NoRules()),), smooth=False),),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-import numpy as np
-
 from chainrule.frontend.functions.elementwise import to_dtype
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import promoted
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.types import ArrayType, array_type
@@ -20,7 +19,7 @@ def packed_type(types: Sequence[ArrayType]) -> ArrayType:
     """The type of the array that holds all elements, one array after another."""
     if len(types) == 1:
         return types[0]
-    dtype = np.result_type(*[one.dtype for one in types])
+    dtype = promoted(*[one.dtype for one in types])
     return array_type(dtype, (sum((one.size for one in types), 0),))
 
 

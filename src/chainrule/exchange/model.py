@@ -20,6 +20,7 @@ from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
 from chainrule.functional import compile
+from chainrule.graph.dtypes import in_python
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.structure import flatten
@@ -217,7 +218,7 @@ class Model(Frozen):
             hint="name the sizes that vary when you import the model, and give it the dtype of "
             f'your arrays: {name} as cr.{found.dtype}["{axes}"], say'
             if name not in self.parameters and name not in self.buffers
-            else f"an array like that of the model: .astype(np.{expected.dtype})"
+            else f"an array like that of the model: .astype({in_python(expected.dtype)})"
             if found.shape == expected.shape
             else "arrays like those of the model",
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, InputError, SizeError
 from chainrule.execute.casting import widened, widens
+from chainrule.graph.dtypes import dtype_kind, in_python, stored_as
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
@@ -47,7 +48,7 @@ def checked(graph: Graph, item: Input, given: Mapping[str, Any]) -> np.ndarray:
     _check_guard(graph, item, value)
     fits = array.dtype == expected.dtype
     if scalar and not array.shape:  # a Python number takes the input's dtype, as NEP 50 says
-        fits = expected.dtype.kind == "f" or array.dtype.kind == expected.dtype.kind
+        fits = dtype_kind(expected.dtype) == "f" or array.dtype.kind == expected.dtype.kind
         fits = fits and not (isinstance(value, bool) and expected.dtype.kind != "b")
         array = array.astype(expected.dtype) if fits else array
     elif expected.weak:
@@ -86,7 +87,7 @@ def _check_guard(graph: Graph, item: Input, value: Any) -> None:
 
 def _array(graph: Graph, item: Input, value: Any) -> np.ndarray:
     """The value as a NumPy array of numbers, or InputError."""
-    if type(value) is np.ndarray and value.dtype.isnative and value.dtype.kind in "biufc":
+    if type(value) is np.ndarray and value.dtype.isnative and dtype_kind(value.dtype) in "biufc":
         return value  # the place in the source is not looked up: that takes 20 µs
     refuse_subclass(value, f"the input {item.name} of {graph.name}", item.node.origin.describe())
     try:
@@ -97,7 +98,8 @@ def _array(graph: Graph, item: Input, value: Any) -> np.ndarray:
         array = np.empty((), object)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype.kind in "biufc":
+    array = stored_as(array, item.type.dtype)
+    if dtype_kind(array.dtype) in "biufc":
         return array
     shown = repr(value)
     raise InputError(
@@ -116,11 +118,9 @@ def _wrong_type(
     at = f" (axis {axis})" if axis is not None else ""
     hint = "check the order of the axes and which array is passed under which name"
     if array.dtype != expected.dtype:
-        name = expected.dtype.name
+        name = in_python(expected.dtype)
         is_array = isinstance(value, (np.ndarray, np.generic))
-        hint = (
-            f"{item.name}.astype(np.{name})" if is_array else f"np.asarray({item.name}, np.{name})"
-        )
+        hint = f"{item.name}.astype({name})" if is_array else f"np.asarray({item.name}, {name})"
         hint = f"convert it: {hint}"
     if array.dtype.kind == "c":
         hint = f"graphs have no complex numbers: pass {item.name}.real and {item.name}.imag as two "

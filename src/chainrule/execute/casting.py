@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from chainrule.errors import CastWarning, ChainruleError
+from chainrule.graph.dtypes import dtype_kind, in_python
 from chainrule.graph.graph import Graph
 from chainrule.graph.parts import Input
 from chainrule.tracebacks import warn_user
@@ -43,7 +44,10 @@ def in_own_precision(graph: Graph, given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if array.ndim != item.type.ndim:
             continue
-        if not array.dtype.kind == new.kind == "f" or array.dtype.newbyteorder("=") == new:
+        if (
+            not dtype_kind(array.dtype) == dtype_kind(new) == "f"
+            or array.dtype.newbyteorder("=") == new
+        ):
             continue
         with np.errstate(over="ignore"):
             narrow = array.astype(new)
@@ -58,10 +62,10 @@ def in_own_precision(graph: Graph, given: Mapping[str, Any]) -> dict[str, Any]:
 def _say(graph: Graph, items: list[Input], old: np.dtype, new: np.dtype) -> None:
     first, several = items[0].name, ", ".join(item.name for item in items)
     verb = "is" if len(items) == 1 else "are"
-    annotated = f", or annotate {old.name} to compute in it" if new.kind == "f" else ""
+    annotated = f", or annotate {old.name} to compute in it" if dtype_kind(new) == "f" else ""
     said = ChainruleError(  # not raised: its text has the form of every message
         f"{several} of {graph.name} {verb} given in {old.name}, and cast to {new}",
         where=items[0].node.origin.describe(),
-        hint=f"np.asarray({first}, np.{new}) says so beforehand{annotated}",
+        hint=f"np.asarray({first}, {in_python(new)}) says so beforehand{annotated}",
     )
     warn_user(str(said), CastWarning)

@@ -120,13 +120,15 @@ def in_memory(
     graph: Graph,
     wanted: Callable[[Graph], tuple[Sequence[Node], Mapping[Node, Node]]],
 ) -> Graph:
-    """The concrete graph in which loops compute nothing twice, as far as the executor's budget, if
-    it has one, has room for what they keep.
+    """The concrete graph in which bfloat16 is computed in float32, and loops compute nothing twice,
+    as far as the executor's budget, if it has one, has room for what they keep.
 
     `wanted` gives the results of such a graph, and its overwrites, as `prepare` takes them.
     """
     from chainrule.execute.forms import quick_forms, shorter_form  # which call `prepare`
+    from chainrule.transforms.widen import widen
 
+    graph = widen(graph)
     quick = quick_forms(graph, {})
     forms = [uses.blocked(form, wanted(form)[0]) for form in quick]
     if memory_of(executor) is None:

@@ -11,6 +11,7 @@ from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.primitive import Library
+from chainrule.transforms.widen import widen
 
 Wanted = tuple[Sequence[Node], Mapping[Node, Node]]
 
@@ -58,7 +59,7 @@ def form_like(graph: Graph, concrete: Graph, sizes: Mapping[str, int]) -> Graph:
             "no formulas of sizes",
             hint="graph.memory(...) at each of the sizes",
         )
-    wanted = [_shape(one) for one in concrete.nodes]
+    graph, wanted = widen(graph), [_shape(one) for one in concrete.nodes]
     for form in dict.fromkeys([*quick_forms(graph, sizes), graph]):
         if [_shape(one) for one in form.nodes] == wanted:
             return form

@@ -16,6 +16,7 @@ import numpy as np
 from chainrule.errors import DataDependentError, MissingMethodError, MutationError
 from chainrule.frontend.errors.types_shown import type_text
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.graph.plain import WITH_MASK, taken_for_plain
 from chainrule.graph.sizes.asking import asking, goes_on, is_ours
@@ -44,7 +45,7 @@ class AskedValue:
             return type(self)
         if not found.weak:
             return np.ndarray
-        return float if found.dtype.kind == "f" else int
+        return float if dtype_kind(found.dtype) == "f" else int
 
     @property
     def shape(self) -> Shape:

@@ -16,6 +16,7 @@ from chainrule.frontend.functions.elementwise import apply, kind_of, lift, resol
 from chainrule.frontend.results import nodes_of
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Origin, Scope, Textbook
 from chainrule.graph.plain import refuse_among
@@ -188,7 +189,7 @@ def _computed_in(
 ) -> tuple[np.dtype, bool] | None:
     """As `resolve`, with integers as floats of the dtype `integers` or a wider one."""
     found = resolve(ufunc, kinds)
-    if found is None or found[0].kind != "f":
+    if found is None or dtype_kind(found[0]) != "f":
         return found
     wide = [
         np.result_type(kind, integers)

@@ -11,6 +11,7 @@ from chainrule.annotations import ElementType
 from chainrule.errors import TypeSpecError
 from chainrule.frontend.functions.elementwise import COMPLEX, NUMBERS, REAL
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
 from chainrule.graph.types import FLOAT_SCALAR, INT_SCALAR, ArrayType, array_type
@@ -55,7 +56,7 @@ def leaf_type(value: Any, name: str) -> ArrayType | None:
 
 
 def _type_of_array(array: Any, dtype: np.dtype, name: str) -> ArrayType:
-    if dtype.kind not in _KINDS or dtype.itemsize > 8:
+    if dtype_kind(dtype) not in _KINDS or dtype.itemsize > 8:
         raise TypeSpecError(
             f"the argument {name} has dtype {dtype}, which is not traced",
             hint=REAL if dtype.kind == "c" else NUMBERS,

@@ -22,6 +22,7 @@ from chainrule.functional.arguments import (
     trace_in,
 )
 from chainrule.functional.made import makes_a_function
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.structure import flatten
@@ -136,7 +137,7 @@ def _type_key(leaf: Any) -> Any:
     """What two leaves have in common if one graph serves both."""
     if type(leaf) is np.ndarray:
         return leaf.dtype, leaf.shape
-    if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "biuf":
+    if isinstance(leaf, (np.ndarray, np.generic)) and dtype_kind(leaf.dtype) in "biuf":
         return type(leaf), leaf.dtype, leaf.shape
     if type(leaf) in (int, float):
         return type(leaf)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes import size_values, sizes
 from chainrule.graph.sizes.sizes import Size
 
@@ -77,7 +78,7 @@ class ArrayType:
     @property
     def is_float(self) -> bool:
         """Whether values of this type have derivatives."""
-        return self.dtype.kind == "f"
+        return dtype_kind(self.dtype) == "f"
 
     def with_shape(self, shape: Shape) -> ArrayType:
         """The same dtype with another shape (no longer weak unless 0-d)."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.errors import InputError
 from chainrule.frontend.composite import composite, trace_of
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes.sizes import Size, divide_exactly
 from chainrule.nn.pooling import lowest_of
 from chainrule.numpy.of_arrays import positions_of
@@ -89,7 +90,7 @@ def _mean(x: Any, output_size: Any, asked: str, axes: int) -> Any:
 
 
 def _float_of(x: Any) -> Any:
-    return x.dtype if x.dtype.kind == "f" else np.float64
+    return x.dtype if dtype_kind(x.dtype) == "f" else np.float64
 
 
 def _largest(x: Any, output_size: Any, asked: str, axes: int) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.frontend.composite import composite
+from chainrule.graph.dtypes import finfo
 from chainrule.numpy.of_one_primitive import sigmoid
 
 Gradients = Mapping[str, Callable[[Any, Any, Any], Any]]
@@ -110,7 +111,7 @@ def _rms_weight(g: Any, out: Any, call: Any) -> Any:
 def _by_root(call: Any) -> tuple[Any, Any]:
     """x by its root of the mean square, and that."""
     x, eps = call["x"], call.get("eps")
-    eps = float(np.finfo(x.dtype).eps) if eps is None else eps
+    eps = float(finfo(x.dtype).eps) if eps is None else eps
     root = np.sqrt(np.mean(x * x, axis=call.get("axis", -1), keepdims=True) + eps)
     return x / root, root
 

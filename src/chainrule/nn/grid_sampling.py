@@ -12,6 +12,7 @@ import numpy as np
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.composite import composite
 from chainrule.frontend.errors.refusing import refuse, require_flag, shown
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes.sizes import Size
 from chainrule.nn.kernels import cubic_weights
 from chainrule.numpy.of_arrays import positions_of, trace_among
@@ -146,7 +147,7 @@ def _check(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) 
         )
     if any(size == 0 for size in np.shape(x)[2:]):
         refuse(ShapeError, given, f"grid_sample: {shown(x)} has no elements", "give at least one")
-    if grid.dtype != x.dtype or x.dtype.kind != "f":
+    if grid.dtype != x.dtype or dtype_kind(x.dtype) != "f":
         refuse(
             DTypeError,
             given,

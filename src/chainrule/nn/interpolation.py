@@ -12,6 +12,7 @@ import numpy as np
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.errors.refusing import refuse, require_flag
+from chainrule.graph.dtypes import dtype_kind, is_narrow
 from chainrule.graph.sizes.sizes import Size, divide_exactly
 from chainrule.nn import adaptive_pooling
 from chainrule.nn.kernels import Line, antialiased, between, nearest_places
@@ -61,7 +62,7 @@ def interpolate(
             "how wide its kernel is depends on sizes: they have to be numbers (graph.bind)",
         )
     dtype = x.dtype
-    if mode in RANKS and dtype == np.float16:
+    if mode in RANKS and is_narrow(dtype):
         x = x.astype(np.float32)  # in which PyTorch adds, too
     for axis, (length, one, factor) in enumerate(zip(lengths, sizes, factors, strict=True), 2):
         line = Line(x, length, one, factor, bool(align_corners))
@@ -99,7 +100,7 @@ def _check(x: Any, mode: Any, align_corners: Any, antialias: Any) -> None:
             f"interpolate: {show(x)} has {np.ndim(x)} axes",
             f'mode="{mode}" takes {rank or "3 to 5"}: n, channels, then those that are resized',
         )
-    if rank and x.dtype.kind != "f":
+    if rank and dtype_kind(x.dtype) != "f":
         refuse(
             DTypeError,
             given,

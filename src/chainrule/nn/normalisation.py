@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.frontend.composite import composite
 from chainrule.frontend.errors.refusing import require_flag
+from chainrule.graph.dtypes import finfo
 from chainrule.graph.sizes.sizes import Size, product
 from chainrule.nn import closed_forms
 from chainrule.numpy.of_one_primitive import stop_gradient
@@ -145,7 +146,7 @@ def rms_norm(x: Any, weight: Any = None, *, axis: Any = -1, eps: float | None = 
     eps is by default the smallest step above 1 in x's dtype, as PyTorch's.
     """
     if eps is None:
-        eps = float(np.finfo(x.dtype).eps)
+        eps = float(finfo(x.dtype).eps)
     wide, narrow = widened(x)
     normal = narrow(wide / np.sqrt(mean(wide * wide, axis=axis, keepdims=True) + eps))
     return normal if weight is None else normal * weight

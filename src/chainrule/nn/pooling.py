@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.frontend.composite import composite
 from chainrule.frontend.errors.refusing import refuse, require_flag
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.nn import closed_forms
 from chainrule.numpy.windows import batched, counts_of, padded, windows
 from chainrule.primitives.windows import Counts, span
@@ -185,7 +186,7 @@ def _mean(
 
 def lowest_of(dtype: np.dtype) -> Any:
     """What no element is smaller than."""
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -np.inf if dtype_kind(dtype) == "f" else np.iinfo(dtype).min
 
 
 def _last(axes: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.errors import ShapeError
 from chainrule.frontend.composite import composite
 from chainrule.frontend.errors.refusing import refuse, shown
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.numpy.of_arrays import applied
 from chainrule.numpy.of_one_primitive import stop_gradient
 from chainrule.primitives.cumulative import recurrence
@@ -21,7 +22,7 @@ def logcumsumexp(x: Any, axis: int = -1) -> Any:
     Where all elements so far are -inf, so is the result, and its derivative is 0.
     """
     x = x if hasattr(x, "dtype") else np.asarray(x)
-    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    x = x if dtype_kind(x.dtype) == "f" else x.astype(np.float64)
     if not -np.ndim(x) <= axis < np.ndim(x):
         refuse(
             ShapeError,

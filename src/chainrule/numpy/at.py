@@ -11,6 +11,7 @@ from chainrule.frontend.composite import trace_of
 from chainrule.frontend.functions.at import At
 from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.plain import refuse_among
 from chainrule.tracebacks import entry
 
@@ -96,9 +97,9 @@ def _fitting(how: str, x: np.ndarray, value: Any) -> np.ndarray:
     """The value in the dtype of x, or the refusal that a traced program has."""
     kind: Any = np.asarray(value).dtype
     if type(value) in (int, float):  # which takes the dtype of the array, if that is of its kind
-        kind = x.dtype if x.dtype.kind in ("f" if type(value) is float else "iuf") else kind
+        kind = x.dtype if dtype_kind(x.dtype) in ("f" if type(value) is float else "iuf") else kind
     logical = x.dtype.kind == "b" and how != "set"
-    needs_float = how == "divide" and x.dtype.kind != "f"
+    needs_float = how == "divide" and dtype_kind(x.dtype) != "f"
     if logical or needs_float or not np.can_cast(kind, x.dtype, "same_kind"):
         shown = repr(value) if np.ndim(value) == 0 else f"{kind}{list(np.shape(value))}"
         raise DTypeError(

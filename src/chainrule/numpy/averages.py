@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.errors.refusing import refuse, shown
+from chainrule.graph.dtypes import dtype_kind, promoted
 from chainrule.numpy import statistics
 
 
@@ -39,7 +40,7 @@ def count_of(x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
     """How many elements a reduction takes together: a number, a size, or a traced array."""
     if is_everything(where):
         return statistics.count_along(x, axis)
-    dtype = dtype_of(x) if dtype_of(x).kind == "f" else np.dtype(np.int64)
+    dtype = dtype_of(x) if dtype_kind(dtype_of(x)) == "f" else np.dtype(np.int64)
     return np.sum(np.ones_like(x, dtype=dtype), axis=axis, keepdims=keepdims, where=where)
 
 
@@ -105,7 +106,7 @@ def var(
     if dtype is None and known is None and is_everything(where) and isinstance(ddof, int):
         more: dict[str, Any] = {"ddof": ddof} if ddof else {}
         return statistics.var(a, **options(axis, keepdims), **more)
-    if dtype is not None and np.dtype(dtype).kind != "f":
+    if dtype is not None and dtype_kind(np.dtype(dtype)) != "f":
         refuse(
             DTypeError,
             (a,),
@@ -184,7 +185,7 @@ def average(
     dtypes = [dtype_of(a), dtype_of(weights)]
     if dtypes[0].kind in "biu":
         dtypes.append(np.dtype(np.float64))
-    dtype = np.result_type(*dtypes)
+    dtype = promoted(*dtypes)
     shared = _weights_along(a, weights, axis).astype(dtype)
     everywhere = np.ones_like(a, dtype=dtype) * shared
     total = np.sum(everywhere, axis=axis, keepdims=keepdims)

@@ -13,6 +13,7 @@ from chainrule.frontend.functions.elementwise import as_node, common_shape, kind
 from chainrule.frontend.functions.shapes import common_dtype
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import promoted
 from chainrule.numpy.of_arrays import (
     array_of,
     broadcast,
@@ -45,7 +46,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         )
     conditions = _conditions(trace, condlist, "np.select")
     kinds = [kind_of(lift(trace, one)) for one in (*choicelist, default)]
-    dtype = np.result_type(*(kind if isinstance(kind, np.dtype) else kind(0) for kind in kinds))
+    dtype = promoted(*(kind if isinstance(kind, np.dtype) else kind(0) for kind in kinds))
     out = array_of(as_node(trace, default), trace).astype(dtype)
     for condition, choice in zip(reversed(conditions), reversed([*choicelist]), strict=True):
         out = np.where(condition, array_of(as_node(trace, choice), trace).astype(dtype), out)

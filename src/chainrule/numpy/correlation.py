@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.errors import InputError, ShapeError, UnsupportedError
 from chainrule.frontend.composite import trace_of
 from chainrule.frontend.errors.refusing import refuse, shown
+from chainrule.graph.dtypes import promoted
 from chainrule.graph.sizes.sizes import Size
 from chainrule.numpy.averages import dtype_of
 from chainrule.numpy.rearranging import require_length
@@ -53,7 +54,7 @@ def cov(
 def _rows(m: Any, y: Any, rowvar: bool, dtype: Any, asked: str) -> Any:
     """The variables of both arrays, a row for each, in the dtype of the result."""
     dtypes = [dtype_of(one) for one in (m, y) if one is not None]
-    wanted = np.dtype(dtype) if dtype is not None else np.result_type(*dtypes, np.float64)
+    wanted = np.dtype(dtype) if dtype is not None else promoted(*dtypes, np.dtype(np.float64))
     x = _variables(m, rowvar, wanted, asked)
     return x if y is None else np.concatenate([x, _variables(y, rowvar, wanted, asked)], axis=0)
 
@@ -131,7 +132,7 @@ def _sequences(a: Any, v: Any, asked: str) -> tuple[Any, Any, bool]:
                 f"{asked} of {shown(a)} and {shown(v)}",
                 "it takes two arrays of one axis each, and not empty",
             )
-    dtype = np.result_type(dtype_of(a), dtype_of(v))
+    dtype = promoted(dtype_of(a), dtype_of(v))
     a, v = a.astype(dtype), v.astype(dtype)
     lengths = np.shape(a)[0], np.shape(v)[0]
     if isinstance(lengths[1], Size):

@@ -14,6 +14,7 @@ from chainrule.frontend.composite import trace_of
 from chainrule.frontend.functions.elementwise import as_node, kind_of, lift
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import as_dtype, dtype_kind, promoted
 from chainrule.graph.plain import refuse_among
 from chainrule.numpy.of_arrays import (
     array_of,
@@ -40,8 +41,8 @@ def _count(trace: Trace, num: Any) -> int:
 def _float_of(trace: Trace, values: tuple[Any, ...], dtype: Any) -> np.dtype:
     """The dtype of samples between these values."""
     if dtype is not None:
-        wanted = np.dtype(dtype)
-        if wanted.kind == "f":
+        wanted = as_dtype(dtype)
+        if dtype_kind(wanted) == "f":
             return wanted
         raise UnsupportedError(
             f"samples of dtype {wanted} between traced ends",
@@ -50,8 +51,8 @@ def _float_of(trace: Trace, values: tuple[Any, ...], dtype: Any) -> np.dtype:
         )
     kinds = [kind_of(lift(trace, value)) for value in values]
     strong = [kind for kind in kinds if isinstance(kind, np.dtype)]
-    found = np.result_type(*strong, 0.0) if strong else np.dtype(np.float64)
-    return found if found.kind == "f" else np.dtype(np.float64)
+    found = promoted(*strong, 0.0) if strong else np.dtype(np.float64)
+    return found if dtype_kind(found) == "f" else np.dtype(np.float64)
 
 
 def linspace(
@@ -119,7 +120,7 @@ def geomspace(
     trace = trace_among(start, stop)
     count = _count(trace, num)
     wanted = np.dtype(np.float64) if dtype is None else _float_of(trace, (), dtype)
-    inside = np.promote_types(_float_of(trace, (start, stop), None), wanted)
+    inside = promoted(_float_of(trace, (start, stop), None), wanted)
     ends = [array_of(as_node(trace, end), trace).astype(inside) for end in (start, stop)]
     first, last = np.broadcast_arrays(*ends)
     sign = np.sign(first)
@@ -136,7 +137,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) 
     """One value in the shape and dtype of an array, or in others that are named."""
     trace = trace_among(a, fill_value)
     like = as_node(trace, a).type
-    wanted = like.dtype if dtype is None else np.dtype(dtype)
+    wanted = like.dtype if dtype is None else as_dtype(dtype)
     target = like.shape if shape is None else shape_of(shape)
     if type(fill_value) is int and wanted.kind in "iu":
         limits = np.iinfo(wanted)

@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.errors.refusing import refuse, shown
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind, promoted
 from chainrule.graph.sizes.sizes import Size
 from chainrule.numpy.averages import dtype_of
 from chainrule.numpy.rearranging import along
@@ -156,7 +157,7 @@ def _slopes(f: Any, axis: int, step: Any, edge_order: int) -> Any:
         end = k / (h * (h + k)) * at(count - 3) - (k + h) / (h * k) * at(count - 2)
         end = end + (2.0 * k + h) / (k * (h + k)) * at(count - 1)
     slopes = np.concatenate([begin, middle, end], axis=axis)
-    return slopes.astype(dtype_of(f) if dtype_of(f).kind == "f" else np.float64)
+    return slopes.astype(dtype_of(f) if dtype_kind(dtype_of(f)) == "f" else np.float64)
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
@@ -199,7 +200,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     """np.unwrap: multiples of the period added, so that no step is longer than half of it."""
     place = _axis_of(p, axis, "np.unwrap")
     steps = np.diff(p, axis=place)
-    dtype = np.result_type(dtype_of(steps), period)
+    dtype = promoted(dtype_of(steps), period)
     half, rest = divmod(period, 2) if dtype.kind in "iu" else (period / 2, 0)
     low = -half
     wrapped = np.remainder(steps - low, period) + low

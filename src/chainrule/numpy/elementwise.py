@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.frontend.composite import composite
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.numpy.of_one_primitive import sigmoid
 from chainrule.numpy.promoted import promoted
 from chainrule.primitives.trigonometric import sinc as sinc_of_floats
@@ -100,14 +101,14 @@ def float_power(x1: Any, x2: Any) -> Any:
 
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), and 1 at 0; its derivatives are accurate near 0, too."""
-    x = x if x.dtype.kind == "f" else x * 1.0
+    x = x if dtype_kind(x.dtype) == "f" else x * 1.0
     return Traced(x.program.build(sinc_of_floats, x.node), x.program)
 
 
 def reciprocal(x: Any) -> Any:
     """1 / x; of integers without the fraction, and of 0 what NumPy gives on x86."""
     (x,) = promoted(np.reciprocal, x)
-    if x.dtype.kind == "f":
+    if dtype_kind(x.dtype) == "f":
         return 1 / x
     limits = np.iinfo(x.dtype)
     least = limits.min if limits.bits >= 32 else 0

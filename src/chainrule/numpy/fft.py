@@ -18,6 +18,7 @@ from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.errors.refusing import refuse, shown
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind, promoted
 from chainrule.graph.sizes.sizes import Size, product
 from chainrule.numpy.of_arrays import applied, positions_of, trace_among
 from chainrule.numpy.statistics import size_value
@@ -208,12 +209,12 @@ def _parts(a: Any, asked: str) -> tuple[Any, Any]:
         pair = (array.real, array.imag) if array.dtype.kind == "c" else (array, None)
     given = [one if isinstance(one, Traced) else np.asarray(one) for one in pair if one is not None]
     for one in given:
-        if one.dtype.kind not in "fiub":
+        if dtype_kind(one.dtype) not in "fiub":
             refuse(DTypeError, given, f"{asked} of {shown(one)}", "give real arrays")
         if np.ndim(one) == 0:
             refuse(ShapeError, given, f"{asked} of {shown(one)}", "it has no axis to transform")
-    dtype = np.result_type(*(one.dtype for one in given))
-    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    dtype = promoted(*(one.dtype for one in given))
+    dtype = dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)
     if len(given) == 1:
         return given[0].astype(dtype), None
     if tuple(np.shape(given[0])) != tuple(np.shape(given[1])):

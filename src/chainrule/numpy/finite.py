@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import MutationError
+from chainrule.graph.dtypes import dtype_kind, finfo
 from chainrule.numpy.promoted import promoted
 
 
@@ -65,9 +66,9 @@ def nan_to_num(
             where=x.program.where(),
             hint="leave copy= out and bind the result to a name",
         )
-    if x.dtype.kind != "f":
+    if dtype_kind(x.dtype) != "f":
         return +x
-    limits = np.finfo(x.dtype)
+    limits = finfo(x.dtype)
 
     def number(given: Any, limit: Any) -> Any:
         return float(limit) if given is None else given

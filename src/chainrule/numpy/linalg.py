@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.errors import InputError, UnsupportedError
 from chainrule.frontend.functions.linalg import as_number
+from chainrule.graph.dtypes import finfo, promoted
 from chainrule.graph.sizes.sizes import Size, is_nonnegative, maximum, product
 from chainrule.numpy import products
 from chainrule.numpy.ordering import positions_of
@@ -115,7 +116,7 @@ def _as_column(value: Any) -> Any:
 
 
 def _relative_cutoff(a: Any, dtype: np.dtype) -> Any:
-    return size_value(maximum(*np.shape(a)[-2:]), like=a) * float(np.finfo(dtype).eps)
+    return size_value(maximum(*np.shape(a)[-2:]), like=a) * float(finfo(dtype).eps)
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
@@ -130,7 +131,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
         )
     m, n = np.shape(a)
     a, b, rcond = a + 0.0, b + 0.0, as_number(rcond, "rcond")
-    cutoff = float(np.finfo(np.result_type(a.dtype, b.dtype)).eps) if rcond == -1 else rcond
+    cutoff = float(finfo(promoted(a.dtype, b.dtype)).eps) if rcond == -1 else rcond
     x = np.linalg.pinv(a, rtol=cutoff) @ b
     is_wide = is_nonnegative(n - m)
     if is_wide is None or (not is_wide and not is_nonnegative(m - n)):

@@ -11,6 +11,7 @@ from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.errors.refusing import refuse, require_flag, shown
 from chainrule.frontend.functions.elementwise import common_shape
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind, is_narrow, promoted
 from chainrule.graph.sizes.sizes import minimum
 from chainrule.numpy.of_arrays import applied, positions_of
 from chainrule.primitives.linalg import exponential, triangular
@@ -50,7 +51,7 @@ def solve_triangular(
             f"{asked}: matrices {shown(a)} and a right side {shown(b)}",
             "the right side has as many rows as the matrices: (n) or (..., n, k)",
         )
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = promoted(a.dtype, b.dtype)
     a, b = a.astype(dtype), (b[:, None] if is_vector else b).astype(dtype)
     stack = _common(a, b, asked)
     a = np.broadcast_to(a, (*stack, *np.shape(a)[-2:]))
@@ -103,14 +104,14 @@ def expm(a: Any) -> Any:
 def _floats(x: Any, asked: str) -> Any:
     """x as an array of float32 or float64; integers and booleans become float64."""
     x = x if isinstance(x, Traced) else np.asarray(x)
-    if x.dtype == np.float16 or x.dtype.kind not in "fiub":
+    if is_narrow(x.dtype) or dtype_kind(x.dtype) not in "fiub":
         refuse(
             DTypeError,
             (x,),
             f"{asked} is not defined for {shown(x)}",
             "LAPACK computes in float32 and float64: convert with .astype(np.float32) first",
         )
-    return x if x.dtype.kind == "f" else x.astype(np.float64)
+    return x if dtype_kind(x.dtype) == "f" else x.astype(np.float64)
 
 
 def _require_matrices(a: Any, asked: str, square: bool = False) -> None:

@@ -7,18 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.numpy import averages
 from chainrule.numpy.averages import dtype_of, is_everything
 
 
 def is_number(a: Any) -> Any:
     """Where an array is not NaN; True of integers and booleans."""
-    return a == a if dtype_of(a).kind == "f" else True
+    return a == a if dtype_kind(dtype_of(a)) == "f" else True
 
 
 def without_nan(a: Any, value: float) -> Any:
     """The array with a number in place of NaN."""
-    return np.where(a == a, a, np.asarray(value, dtype_of(a))) if dtype_of(a).kind == "f" else a
+    return (
+        np.where(a == a, a, np.asarray(value, dtype_of(a))) if dtype_kind(dtype_of(a)) == "f" else a
+    )
 
 
 def _both(one: Any, other: Any) -> Any:
@@ -67,7 +70,7 @@ def _extreme(reduce: Any, filling: float, name: str) -> Callable[..., Any]:
         filled = without_nan(a, filling)
         options = {"axis": axis, "keepdims": keepdims}
         found = reduce(filled, initial=initial, where=where, **options)
-        if dtype_of(a).kind != "f" or initial is not None:
+        if dtype_kind(dtype_of(a)) != "f" or initial is not None:
             return found
         return np.where(np.any(is_number(a), **options), found, np.asarray(np.nan, dtype_of(a)))
 

@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.errors import InputError, ShapeError, UnsupportedError
 from chainrule.frontend.functions.elementwise import as_node, to_dtype
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.numpy.of_arrays import (
     array_of,
     broadcast,
@@ -130,7 +131,7 @@ def _between(x: Any, axis: int, widths: Any, values: Any) -> Any:
 
 
 def _level(x: Any, axis: int, widths: Any, reduce: Callable[..., Any]) -> Any:
-    if reduce is np.mean and x.dtype.kind != "f":
+    if reduce is np.mean and dtype_kind(x.dtype) != "f":
         raise UnsupportedError(
             f'np.pad(mode="mean") of {x.program.show(x.node)}',
             where=x.program.where(),

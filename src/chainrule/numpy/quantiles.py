@@ -11,6 +11,7 @@ from chainrule.errors import DTypeError, InputError, UnsupportedError
 from chainrule.frontend.composite import composite
 from chainrule.frontend.errors.refusing import refuse, shown
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind, is_narrow
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
 from chainrule.numpy.averages import dtype_of
@@ -40,7 +41,7 @@ def _kept(found: Any, shape: Any, axes: tuple[int, ...], keepdims: Any, leading:
 
 def _unless_nan(found: Any, rows: Any) -> Any:
     """NaN where the last of the sorted elements is."""
-    if dtype_of(rows).kind != "f":
+    if dtype_kind(dtype_of(rows)) != "f":
         return found
     last = rows[-1]
     return np.where(last == last, found, np.asarray(np.nan, dtype_of(found)))
@@ -188,7 +189,7 @@ def _function(whole: float, name: str, note: str, found: Callable[..., Any]) -> 
 def _nan_quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, asked: str) -> Any:
     if isinstance(np.size(a), int) and np.size(a) == 0:
         return np.nanmean(a, axis=axis, keepdims=keepdims)  # whatever q is, as in NumPy
-    if dtype_of(a).kind != "f":
+    if dtype_kind(dtype_of(a)) != "f":
         return _quantile(a, q, axis, method, keepdims, asked)
     rows, axes = _sorted_first(a, axis)
     count = np.sum((rows == rows).astype(np.int64), axis=0)
@@ -199,8 +200,8 @@ def _nan_quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, asked: 
 
 def _halves(low: Any, high: Any, dtype: np.dtype) -> Any:
     """The mean of the two elements in the middle."""
-    if dtype == np.float16:
-        return ((low.astype(np.float32) + high.astype(np.float32)) / 2).astype(np.float16)
+    if is_narrow(dtype):
+        return ((low.astype(np.float32) + high.astype(np.float32)) / 2).astype(dtype)
     return (low + high) / 2
 
 
@@ -229,7 +230,7 @@ def nanmedian(
     a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Any:
     """np.nanmedian: NaN is left out."""
-    if dtype_of(a).kind != "f":
+    if dtype_kind(dtype_of(a)) != "f":
         return median(a, axis, keepdims=keepdims)
     rows, axes = _sorted_first(a, axis)
     half = np.sum((rows == rows).astype(np.float64), axis=0) / 2

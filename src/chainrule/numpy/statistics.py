@@ -12,6 +12,7 @@ from chainrule.frontend.composite import composite
 from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.functions.shapes import axes_of
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import is_narrow
 from chainrule.graph.sizes.sizes import Size, maximum, product
 
 
@@ -56,14 +57,14 @@ def as_array(x: Any) -> Any:
 
 
 def widened(x: Any) -> tuple[Any, Any]:
-    """x in the dtype in which NumPy takes means (float32 for float16, float64 for integers), and
-    the way back."""
+    """x in the dtype in which NumPy takes means (float32 for floats of two bytes, float64 for
+    integers), and the way back."""
     dtype = getattr(x, "dtype", np.dtype(np.float64))
     if dtype.kind in "biu":
         return x.astype(np.float64), lambda value: value
-    if dtype != np.float16:
+    if not is_narrow(dtype):
         return x, lambda value: value
-    return x.astype(np.float32), lambda value: value.astype(np.float16)
+    return x.astype(np.float32), lambda value: value.astype(dtype)
 
 
 @composite(symbol="mean", latex=r"\operatorname{mean}")

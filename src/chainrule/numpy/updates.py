@@ -25,6 +25,7 @@ from chainrule.frontend.functions.indexing import (
 )
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.types import Shape
@@ -62,13 +63,13 @@ def _fitting(trace: Trace, how: str, x: Any, value: Any) -> Any:
     operand = lift(trace, value)
     kind = kind_of(operand)
     if kind is int or kind is float:  # which takes the dtype of the array, if that is of its kind
-        suits = x.dtype.kind in ("f" if kind is float else "iuf")
+        suits = dtype_kind(x.dtype) in ("f" if kind is float else "iuf")
         kind = x.dtype if suits else np.dtype(kind)
     logical = x.dtype.kind == "b" and how != "set"
     if (
         logical
         or not np.can_cast(kind, x.dtype, "same_kind")
-        or (how == "divide" and x.dtype.kind != "f")
+        or (how == "divide" and dtype_kind(x.dtype) != "f")
     ):
         shown = trace.show(operand) if isinstance(operand, Node) else repr(operand)
         raise DTypeError(

@@ -1,8 +1,8 @@
 """Which values go to memory: those that a kernel cannot just as well compute again.
 
 A value that a later loop nest needs is computed again there where it comes, elementwise and at
-little cost, from at most one array of its size that is in memory anyway.  So gelu keeps only its
-input for the backward pass, and layer_norm its input and what belongs to a row.
+little cost, from at most one array of its size that is in memory anyway, and is no wider.  So gelu
+keeps only its input for the backward pass, and layer_norm its input and what belongs to a row.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.loops.fuse import Level, Nest
@@ -82,6 +83,13 @@ def stored_values(
     return {node for node in must if node in home}
 
 
+def _is_wider(one: Node, node: Node) -> bool:
+    """Whether an array has more bytes than a value of floats that was rounded to fewer: it would be
+    kept only for that."""
+    more = prod(one.shape) * one.dtype.itemsize > prod(node.shape) * node.dtype.itemsize
+    return more and dtype_kind(node.dtype) == "f" and one.dtype.itemsize > node.dtype.itemsize
+
+
 def _again(
     node: Node,
     roles: Mapping[Node, Role],
@@ -116,6 +124,8 @@ def _again(
             continue
         if one is not node and (one in must or role is Role.GIVEN):
             if one in lost and last >= lost[one][elementwise]:
+                return False
+            if role is not Role.GIVEN and points and _is_wider(one, node):
                 return False
             arrays += prod(one.shape) >= points
             continue

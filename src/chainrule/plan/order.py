@@ -8,7 +8,7 @@ the partition has no cycles by construction.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -18,7 +18,15 @@ from chainrule.plan.checks import Checked, checks_of
 from chainrule.plan.loops.candidates import Candidates
 from chainrule.plan.loops.fuse import Nest, is_one_hot
 from chainrule.plan.products.fold import Products
-from chainrule.plan.roles import FAILING, KERNELS, Role, needed, sources, sources_of
+from chainrule.plan.roles import (
+    FAILING,
+    KERNELS,
+    Role,
+    is_widening,
+    needed,
+    sources,
+    sources_of,
+)
 from chainrule.primitives.reduce import folded_axes
 
 SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on with
@@ -143,7 +151,7 @@ class Ordering:
             if not self._may_overwrite(node, ()):
                 blocked.append(node)
                 continue
-            if not self._leads_on(node):
+            if not self._leads_on(node) or self._is_early(node):
                 self.parked[node] = None
                 self._wake(node)
                 continue
@@ -189,7 +197,9 @@ class Ordering:
         that wait for a third would wake each other for ever."""
         for user in self.users.get(node, ()):
             for other in self.needs[user]:
-                if other in self.parked and other is not node and self._leads_on(other):
+                if other not in self.parked or other is node or self._is_early(other):
+                    continue
+                if self._leads_on(other):
                     del self.parked[other]
                     self._offer(other)
 
@@ -210,6 +220,20 @@ class Ordering:
             if all(one in self.done or one in self.parked for one in others):
                 return True
         return False
+
+    def _is_early(self, node: Node, members: Container[Node] = ()) -> bool:
+        """Whether it is a wider copy for others of which none can run as soon as wider copies are
+        made, after a nest with these members: till then, the narrower array is kept."""
+        users = self.users.get(node, ()) if is_widening(node) else ()
+        soon = (all(self._is_near(one, members) for one in self.needs[user]) for user in users)
+        return bool(users) and not any(soon)
+
+    def _is_near(self, node: Node, members: Container[Node]) -> bool:
+        """Whether it is computed, or needs no more than to be made wider."""
+        if node in self.done or node in members:
+            return True
+        wider = is_widening(node)
+        return wider and all(one in self.done or one in members for one in self.needs[node])
 
     def _give_up_place(self, node: Node) -> None:
         """The result cannot wait for all readers of the array it was to take."""
@@ -275,6 +299,9 @@ class Ordering:
         offer_neighbours(seed)
         while not nest.is_full and (node := candidates.next()) is not None:
             if node in nest.members or node in self.products:
+                continue
+            if self._is_early(node, nest.members):
+                candidates.refused(node)
                 continue
             before, axes = len(nest.members), (nest.rows, nest.columns)
             joined = self._joins(nest, node)

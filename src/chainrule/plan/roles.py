@@ -8,9 +8,11 @@ from math import prod
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind, is_bfloat16
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.cumulative import recurrence
+from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import (
     Assemble,
     Contract,
@@ -120,14 +122,25 @@ def _has_routine(node: Node) -> bool:
 
 def _computes(node: Node) -> bool:
     """Whether the kernels have the dtypes: not float16, whose rounding after each operation they
-    would not repeat, and of integers only what is no function of real numbers."""
-    if any(one.dtype == np.float16 for one in (node, *node.inputs)):
+    would not repeat, nor bfloat16 before `widen` has said by casts that float32 is computed, and of
+    integers only what is no function of real numbers."""
+    dtypes = [one.dtype for one in (node, *node.inputs)]
+    if any(one == np.float16 or (is_bfloat16(one) and node.primitive.widens) for one in dtypes):
         return False
     kernel = node.primitive.kernel
-    if not isinstance(kernel, Map) or any(one.dtype.kind == "f" for one in node.inputs):
+    if not isinstance(kernel, Map) or any(dtype_kind(one.dtype) == "f" for one in node.inputs):
         return True
     function, bracket, _ = kernel.expression.partition("(")
     return "/" not in kernel.expression and (not bracket or function in OF_INTEGERS)
+
+
+def is_widening(node: Node) -> bool:
+    """Whether it is the same numbers in more bytes: a cast to a wider float."""
+    if node.primitive is not cast or not node.ndim:
+        return False
+    old, new = node.inputs[0].dtype, node.dtype
+    are_floats = dtype_kind(old) == dtype_kind(new) == "f"
+    return are_floats and new.itemsize > old.itemsize
 
 
 def repeats_compiled_code(node: Node) -> bool:

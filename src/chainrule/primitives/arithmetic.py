@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import finfo
 from chainrule.primitives import logic
 from chainrule.primitives.families import at_zero, elementwise, tie
 from chainrule.primitives.notation import ADDITIVE, ATOM, POWER, PREFIX, PRODUCT, Form, Latex
@@ -80,7 +81,7 @@ divide = elementwise(
 def _power_by_base(out: Any, x: Any, y: Any) -> Any:
     # y x^(y-1).  Where y is 0, so is this, but not its derivative by y, which is 1/x; where that or
     # its next derivatives would be no numbers, 0 times them would be none either.
-    least = float(np.finfo(x.dtype).tiny) ** (1 / 3)
+    least = float(finfo(x.dtype).tiny) ** (1 / 3)
     regular = logic.greater_equal(absolute(x), full_like(x, least))
     flat = logic.logical_and(logic.equal(y, full_like(y, 0)), logic.logical_not(regular))
     exponent = logic.where(flat, full_like(y, 1), y)

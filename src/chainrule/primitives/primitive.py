@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.graph.dtypes import in_float32
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -201,6 +202,7 @@ class Library:
 
 
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed
+UNCHANGED = ("x", "where(condition, x, y)", "cast(x)")  # that compute nothing of an element
 
 Kernel = Map | Fold | Contract | Gather | Move | Assemble | Generate | Given | Library
 
@@ -255,7 +257,7 @@ class Primitive(Frozen):
     or infinite; None where it is nowhere.
 
     `python` is how a call is written as source; without it, as that of NumPy's function of the
-    same name.
+    same name.  `as_stored`: it takes bfloat16 as it is; others compute in float32 (`widens`).
     """
 
     _called = "a primitive"
@@ -280,6 +282,7 @@ class Primitive(Frozen):
     defined: tuple[float, float] | None = field(default=None)
     kink: Callable[..., Any] | None = field(default=None)
     python: Python | None = field(default=None)
+    as_stored: bool = field(default=False)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -289,6 +292,8 @@ class Primitive(Frozen):
         for part in CALLED:
             if not callable(getattr(self, part)):
                 raise TypeError(f"{self.name}: {part} must be callable")
+        if self.widens:
+            object.__setattr__(self, "evaluate", in_float32(self.evaluate))
         if self.inputs and not callable(self.batch):
             raise TypeError(f"{self.name}: a primitive with inputs needs a batching rule")
         if not isinstance(self.kernel, Kernel):
@@ -327,6 +332,18 @@ class Primitive(Frozen):
             raise TypeError(f"{self.name}: one derivative rule for each of {self.inputs} is needed")
         if any(rule is not None and not callable(rule) for rule in rules):
             raise TypeError(f"{self.name}: derivative rules are functions, or None where zero")
+
+    @property
+    def widens(self) -> bool:
+        """Whether operands of bfloat16 are computed with in float32."""
+        match self.kernel:
+            case Map(expression):
+                return expression not in UNCHANGED
+            case Gather(adds):
+                return adds
+            case Fold() | Contract() | Library():
+                return not self.as_stored
+        return False
 
     def _check_sample(self, sample: Sample) -> None:
         count = len(sample.shapes)

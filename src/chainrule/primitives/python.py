@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind, in_python
 from chainrule.graph.sizes.sizes import Size, is_nonnegative, is_positive
 from chainrule.primitives.notation import (
     ADDITIVE,
@@ -160,7 +161,7 @@ UNCHANGED = Python(lambda out, writing, x: x, numbers=always)
 
 def dtype_text(dtype: np.dtype) -> str:
     """`np.float32`; NumPy's boolean type is `np.bool_`."""
-    return "np.bool_" if dtype.kind == "b" else f"np.{dtype.name}"
+    return "np.bool_" if dtype.kind == "b" else in_python(dtype)
 
 
 def shape_text(writing: Writing, shape: tuple[int | Size, ...]) -> str:
@@ -175,7 +176,7 @@ def axes_text(axes: tuple[int, ...]) -> str:
 
 def number_text(value: Any, dtype: np.dtype) -> str:
     """A number as a literal: the shortest that is this value in the dtype."""
-    if dtype.kind != "f":
+    if dtype_kind(dtype) != "f":
         return str(value)
     if np.isnan(value) or np.isinf(value):
         return f"{'-' if value < 0 else ''}np.{'nan' if np.isnan(value) else 'inf'}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.types import ArrayType
 from chainrule.primitives.arithmetic import POSITIVE, named, sign
 from chainrule.primitives.families import elementwise, same_type
@@ -40,7 +41,7 @@ trunc = _rounding(
 
 
 def _float_type(x: ArrayType) -> ArrayType:
-    if x.dtype.kind != "f":
+    if dtype_kind(x.dtype) != "f":
         raise TypeError(f"rint is of floating-point numbers, got {x}")
     return x
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import ArrayValue, Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import INT_SCALAR, ArrayType, array_type
@@ -165,7 +166,7 @@ def uniform(value: float | bool, dtype: np.dtype, shape: tuple = ()) -> Any:
 
 def _static(value: Any, dtype: np.dtype) -> Any:
     """The Python number that this value is in the dtype: so equal constants are equal."""
-    if dtype.kind == "f":
+    if dtype_kind(dtype) == "f":
         return float(np.asarray(value, dtype=dtype))
     if dtype.kind == "b":
         return bool(value)

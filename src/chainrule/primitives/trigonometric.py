@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import finfo
 from chainrule.primitives import logic
 from chainrule.primitives.arithmetic import absolute, cos, maximum, minimum, named, sign, sqrt
 from chainrule.primitives.families import (
@@ -83,7 +84,7 @@ def _slope_scratch(out: Any, x: np.ndarray) -> int:
 
 def _arctan_bend(out: Any, x: Any) -> Any:
     # Beyond the end x^2 overflows, so that out is 0; and x may be infinite.
-    end = float(np.finfo(x.dtype).max) ** 0.75
+    end = float(finfo(x.dtype).max) ** 0.75
     inside = minimum(maximum(x, full_like(x, -end)), full_like(x, end))
     return -2 * (out * (inside * out))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule.errors import InputError
 from chainrule.frontend.composite import composite, trace_of, unary
+from chainrule.graph.dtypes import finfo
 from chainrule.numpy.of_one_primitive import erf
 from chainrule.primitives import library
 from chainrule.random.distributions import (
@@ -46,7 +47,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     """
     dtype = float_type(dtype, (key,), "laplace")
     # Every step is exact, so u is the same however the sum is rounded.
-    u = 2.0 * unit_interval(key, shape, dtype) - float(1 - np.finfo(dtype).epsneg)
+    u = 2.0 * unit_interval(key, shape, dtype) - float(1 - finfo(dtype).epsneg)
     return np.sign(u) * log(1 - np.abs(u))
 
 
@@ -57,7 +58,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     log(u / (1 - u)) of uniform numbers u above 0.
     """
     dtype = float_type(dtype, (key,), "logistic")
-    u = _positive(unit_interval(key, shape, dtype), np.finfo(dtype).eps)
+    u = _positive(unit_interval(key, shape, dtype), finfo(dtype).eps)
     return log(u) - log(1 - u)
 
 
@@ -71,7 +72,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
 
 
 def _gumbel(key: Any, shape: Any, dtype: np.dtype) -> Any:
-    u = _positive(unit_interval(key, shape, dtype), np.finfo(dtype).tiny)
+    u = _positive(unit_interval(key, shape, dtype), finfo(dtype).tiny)
     return -log(-log(u))
 
 
@@ -82,7 +83,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = np.float32) -> Any:
     tan(pi (u - 1/2)) of uniform numbers u above 0.
     """
     dtype = float_type(dtype, (key,), "cauchy")
-    u = _positive(unit_interval(key, shape, dtype), np.finfo(dtype).eps)
+    u = _positive(unit_interval(key, shape, dtype), finfo(dtype).eps)
     return tan(math.pi * (u - 0.5))
 
 
@@ -111,7 +112,7 @@ def truncated_normal(
     root = float(dtype.type(math.sqrt(2)))
     first, last = erf(low / root), erf(high / root)
     u = unit * (last - first) + first
-    largest = float(1 - np.finfo(dtype).epsneg)
+    largest = float(1 - finfo(dtype).epsneg)
     inside = root * erfinv(np.clip(u, -largest, largest))
     result = np.maximum(np.minimum(inside, high), low)
     return of_shape(result, unit, "truncated_normal", "limits")

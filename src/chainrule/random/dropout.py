@@ -11,6 +11,7 @@ from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.errors.refusing import require_flag
 from chainrule.frontend.functions.elementwise import as_node
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.plain import refuse_among
 from chainrule.random.distributions import bernoulli, in_dtype
 
@@ -46,6 +47,6 @@ def dropout(x: Any, rate: Any, *, key: Any = None, training: bool = True) -> Any
         key = Traced(as_node(trace, key), trace)  # where the shape has named sizes, too
     x = x if isinstance(x, Traced) else np.asarray(x)
     kept = bernoulli(key, in_dtype(1 - rate, FLOAT32), np.shape(x))  # one mask for all dtypes of x
-    keep = in_dtype(1 - rate, x.dtype if x.dtype.kind == "f" else FLOAT64)
+    keep = in_dtype(1 - rate, x.dtype if dtype_kind(x.dtype) == "f" else FLOAT64)
     # Where all is dropped the quotient must stay finite, or 0 * inf would make its derivative NaN.
     return np.where(kept, x / np.where(keep > 0, keep, 1), 0)

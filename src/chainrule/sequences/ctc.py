@@ -11,6 +11,7 @@ from chainrule.errors import DTypeError, InputError, ShapeError
 from chainrule.frontend.composite import composite, trace_of
 from chainrule.frontend.errors.refusing import refuse, require_flag, shown
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes.sizes import Size
 from chainrule.nn.activations import logsumexp
 from chainrule.nn.losses import reduced
@@ -120,7 +121,7 @@ def _numbers(given: Any, count: Any) -> Any:
 
 def _check(log_probs: Any, targets: Any, lengths: Any, counts: Any, blank: Any) -> None:
     given = (log_probs, targets, lengths, counts)
-    if np.ndim(log_probs) != 3 or log_probs.dtype.kind != "f":
+    if np.ndim(log_probs) != 3 or dtype_kind(log_probs.dtype) != "f":
         refuse(
             ShapeError if np.ndim(log_probs) != 3 else DTypeError,
             given,

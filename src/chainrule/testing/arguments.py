@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import InputError
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import flatten
 from chainrule.tracing import function_name
@@ -40,7 +41,9 @@ def flat_call(f: Callable[..., Any], args: tuple[Any, ...], wrt: Wrt) -> FlatCal
     for leaf, name in zip(leaves, names, strict=True):
         refuse_subclass(leaf, f"the argument {name}")
     places = [
-        i for i, leaf in enumerate(leaves) if moving[i] and np.asarray(leaf).dtype.kind == "f"
+        i
+        for i, leaf in enumerate(leaves)
+        if moving[i] and dtype_kind(np.asarray(leaf).dtype) == "f"
     ]
     if not places:
         raise InputError(
@@ -61,7 +64,7 @@ def flat_call(f: Callable[..., Any], args: tuple[Any, ...], wrt: Wrt) -> FlatCal
 
 def _is_float(result: Any) -> bool:
     dtype = getattr(result, "dtype", None)
-    return isinstance(result, float) if dtype is None else dtype.kind == "f"
+    return isinstance(result, float) if dtype is None else dtype_kind(dtype) == "f"
 
 
 def _names(f: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, GradientCheckError, InputError, KinkWarning
 from chainrule.functional import jvp, vjp
+from chainrule.graph.dtypes import finfo
 from chainrule.testing.arguments import Wrt, flat_call
 from chainrule.testing.differences import EPS, Slope, largest, slopes
 from chainrule.testing.kinks import kinks
@@ -290,7 +291,7 @@ def _compare_modes(
     magnitude: float,
 ) -> None:
     total = sum(float(np.abs(u).sum()) for u in seeds)
-    eps = max(float(np.finfo(t.dtype).eps) for tangents in forward for t in tangents)
+    eps = max(float(finfo(t.dtype).eps) for tangents in forward for t in tangents)
     tolerance = max(AGREEMENT, 64 * eps)
     for direction, tangents in zip(directions, forward, strict=True):
         left, right = _inner(seeds, tangents), _inner(reverse, direction.arrays)

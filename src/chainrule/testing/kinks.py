@@ -12,6 +12,7 @@ from chainrule.errors import ChainruleError
 from chainrule.execute.reference import evaluate
 from chainrule.functional import jvp
 from chainrule.graph.body import holds_bodies
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.tracing import trace
@@ -47,7 +48,7 @@ def _at_kinks(graph: Graph, arrays: Sequence[np.ndarray]) -> Iterator[Node]:
         moving.add(node)
         given = [values[one] for one in node.inputs]
         kink = node.primitive.kink
-        if kink is not None and given[0].dtype.kind == "f":
+        if kink is not None and dtype_kind(given[0].dtype) == "f":
             if np.any(kink(*given, **dict(node.params))):
                 found[node] = None
         if holds_bodies(node):

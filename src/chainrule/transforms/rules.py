@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind, finfo
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic, movement, reduce
 from chainrule.primitives.primitive import Map, Primitive
@@ -136,7 +137,7 @@ def _scalar(node: Node) -> Node | None:
 
 def _gathered_factors(node: Node) -> Node | None:
     """a (b x) is (a b) x where a and b are uniform; scalars are multiplied first."""
-    if not node.type.shape or node.type.dtype.kind != "f":
+    if not node.type.shape or dtype_kind(node.type.dtype) != "f":
         return None
     for one, other in (node.inputs, node.inputs[::-1]):
         factor = _scalar(one)
@@ -165,7 +166,7 @@ def _is_mild(x: Node) -> bool:
 
 def _is_normal(value: float, dtype: np.dtype) -> bool:
     """Whether neither overflow nor underflow has made the value what it is."""
-    limits = np.finfo(dtype)
+    limits = finfo(dtype)
     return bool(limits.smallest_normal <= abs(value) <= limits.max)
 
 
@@ -192,7 +193,7 @@ def _cancelled(node: Node) -> Node | None:
 
 def _rounds_once(node: Node) -> bool:
     """Whether it is a cast to a float no wider: one that hides how its input was rounded."""
-    if node.primitive is not logic.cast or node.type.dtype.kind != "f":
+    if node.primitive is not logic.cast or dtype_kind(node.type.dtype) != "f":
         return False
     return node.type.dtype.itemsize <= node.inputs[0].type.dtype.itemsize
 

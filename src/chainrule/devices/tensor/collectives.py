@@ -32,6 +32,7 @@ def _made(name: str, doc: str, result_type: Any, params: dict[str, Any]) -> Prim
         derivative=Flat(),
         batch=_nothing,
         kernel=Library(),
+        as_stored=True,
         flops=no_flops,
         latex=Latex(rf"\operatorname{{{{{name}}}}}({{x}})", ATOM, (0,)),
         samples=(Sample(((4,),), ((-2.0, 2.0),), tuple(sorted(params.items()))),),

@@ -30,6 +30,7 @@ from chainrule.exchange.from_onnx.types import numbers
 from chainrule.exchange.model import Compute, Model
 from chainrule.exchange.package import onnx_package
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes.sizes import size
 from chainrule.graph.types import ArrayType, array_type
 from chainrule.tracebacks import entry
@@ -126,7 +127,7 @@ def _fixed(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_fixed(name, one) for one in value]
     array = np.asarray(value)
-    if array.dtype.kind not in "fiubV":
+    if dtype_kind(array.dtype) not in "fiubV":
         raise UnsupportedError(
             f"the value of the input {name!r} is of type {array.dtype}, no numbers",
             hint="numbers are read, text is not",
@@ -267,7 +268,7 @@ def _chosen(
     block: Block, parameters: str | Iterable[str], constants: set[str]
 ) -> dict[str, np.ndarray]:
     """The arrays that are parameters."""
-    floats = {name: array for name, array in block.known.items() if array.dtype.kind == "f"}
+    floats = {name: array for name, array in block.known.items() if dtype_kind(array.dtype) == "f"}
     if parameters == "all":
         return floats
     if not isinstance(parameters, str):

@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.errors import DataFileError, UnsupportedError
 from chainrule.exchange.from_onnx.types import DTYPES
+from chainrule.graph.dtypes import dtype_kind
 
 LARGEST_SPARSE = 1 << 24  # elements of a sparse tensor that is made dense
 _TYPED = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data")
@@ -147,7 +148,7 @@ def _beside(folder: Path, location: str) -> Path | None:
 def plain(array: np.ndarray) -> np.ndarray:
     """The array in a type of NumPy's own: bfloat16 and narrower floats as float32, integers of
     four bits and less as those of eight."""
-    if array.dtype == object or (array.dtype.kind in "fiub" and array.dtype.isbuiltin == 1):
+    if array.dtype == object or (dtype_kind(array.dtype) in "fiub" and array.dtype.isbuiltin == 1):
         return array
     name = array.dtype.name
     if name.startswith("uint"):

@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.exchange.pytorch.values import dtype_of
 from chainrule.frontend.composite import composite
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.nn.activations import gelu, relu, softplus
 from chainrule.nn.linear_units import elu, leaky_relu, log_sigmoid, silu
 from chainrule.numpy import special
@@ -41,7 +42,7 @@ def _div(x: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 
 
 def _pow(x: Any, exponent: Any) -> Any:
-    if isinstance(exponent, int) and dtype_of(x).kind == "f":
+    if isinstance(exponent, int) and dtype_kind(dtype_of(x)) == "f":
         exponent = float(exponent)
     return np.power(x, exponent)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.exchange.pytorch.values import REDUCTIONS, dtype_of
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.nn.activations import log_softmax
 from chainrule.nn.binary import binary_cross_entropy, binary_cross_entropy_with_logits
 from chainrule.nn.distances import absolute_error, huber, kl_divergence
@@ -22,7 +23,7 @@ def _cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Any:
     axis = 1 if np.ndim(logits) > 1 else 0
-    if dtype_of(target).kind == "f":
+    if dtype_kind(dtype_of(target)) == "f":
         return _soft_cross_entropy(logits, target, axis, weight, reduction, label_smoothing)
     return cross_entropy(
         np.moveaxis(logits, axis, -1) if np.ndim(logits) > 2 else logits,

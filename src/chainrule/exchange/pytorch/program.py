@@ -14,6 +14,7 @@ from chainrule.exchange.pytorch.values import is_array
 from chainrule.frontend.by_hand import named, scope
 from chainrule.frontend.trace import Trace
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.numpy.of_one_primitive import stop_gradient
 from chainrule.random import keys
 
@@ -103,7 +104,7 @@ def _without_gradient(value: Any) -> Any:
         return [_without_gradient(one) for one in value]
     if isinstance(value, Complex):
         return Complex(_without_gradient(value.real), _without_gradient(value.imag))
-    is_float = isinstance(value, Traced) and value.dtype.kind == "f"
+    is_float = isinstance(value, Traced) and dtype_kind(value.dtype) == "f"
     return stop_gradient(value) if is_float else value
 
 

@@ -31,6 +31,7 @@ from chainrule.graph.sizes.size_terms import constant_of, terms_of
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.primitive import Map
 from chainrule.primitives.sources import is_uniform
+from chainrule.transforms.widen import widen
 from chainrule.version import VERSION
 
 OLDEST, DEFAULT, NEWEST = 18, 18, 28
@@ -51,6 +52,7 @@ def to_onnx(
         raise InputError(
             f"opset={opset!r} is not written", hint=f"operator sets {OLDEST} to {NEWEST} are"
         )
+    graph = widen(graph)
     held = held_arrays(graph, parameters or {})
     model = _model(onnx, graph, opset, held)
     if path is not None:

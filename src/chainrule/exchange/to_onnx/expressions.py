@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.exchange.to_onnx.writer import INT64, Writer
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.primitives.threefry import cipher
 
 BOOL = np.dtype(np.bool_)
@@ -120,7 +121,7 @@ class Scalars:
         x, y = self.value(x, dtype), self.value(y, dtype)
         if dtype == BOOL:
             return self.text("(c & x) | (~c & y)", c=condition, x=x, y=y)
-        is_plain = dtype.kind == "f" or dtype.name in ("uint8", "int32", "int64")
+        is_plain = dtype_kind(dtype) == "f" or dtype.name in ("uint8", "int32", "int64")
         other = dtype if is_plain else INT64
         names = [self.cast(one, other).name for one in (x, y)]
         found = Value(self.writer.emit("Where", condition.name, *names), other)
@@ -180,7 +181,7 @@ def _power(scalars: Scalars, x: Value, y: Any) -> Value:
     """Of integers by squaring: runtimes compute `Pow` of them in float64."""
     if isinstance(y, int) and y in (1, 2):
         return scalars.emit("Identity", x) if y == 1 else scalars.emit("Mul", x, x)
-    if x.dtype.kind == "f":
+    if dtype_kind(x.dtype) == "f":
         return scalars.emit("Pow", x, y)
     if x.dtype == BOOL or (isinstance(y, int) and y < 0):
         raise Refused(f"powers of {x.dtype}")
@@ -197,11 +198,15 @@ def _power(scalars: Scalars, x: Value, y: Any) -> Value:
 def _sign(scalars: Scalars, x: Value) -> Value:
     """NaN of NaN, as in NumPy."""
     found = scalars.emit("Sign", x)
-    return scalars.where(scalars.text("x == x", x=x), found, x) if x.dtype.kind == "f" else found
+    return (
+        scalars.where(scalars.text("x == x", x=x), found, x)
+        if dtype_kind(x.dtype) == "f"
+        else found
+    )
 
 
 def _floor_divide(scalars: Scalars, x: Value, y: Value) -> Value:
-    if x.dtype.kind == "f":
+    if dtype_kind(x.dtype) == "f":
         rest = _remainder(scalars, x, y)
         return scalars.text(
             "where(y == 0, x / y, rint(q))",
@@ -216,7 +221,7 @@ def _floor_divide(scalars: Scalars, x: Value, y: Value) -> Value:
 
 
 def _remainder(scalars: Scalars, x: Value, y: Value) -> Value:
-    if x.dtype.kind != "f":
+    if dtype_kind(x.dtype) != "f":
         return scalars.emit("Mod", x, y)
     rest = scalars.emit("Mod", x, y, fmod=1)
     moved = scalars.text("where((x != 0) & ((x < 0) != (y < 0)), x + y, x)", x=rest, y=y)

@@ -26,6 +26,7 @@ from chainrule.execute.native.libm.bessel_coefficients import (
 )
 from chainrule.execute.native.libm.coefficients import ERF_NEAR
 from chainrule.execute.native.libm.erfcx_coefficients import ERFCX, ERFCX_SLOPE
+from chainrule.graph.dtypes import dtype_kind
 
 END = 27.5  # from where on exp(-x²) is 0, and exp(x²) inf
 ROOT_PI = math.sqrt(math.pi)
@@ -369,7 +370,7 @@ def _places(is_better: Any) -> Any:
             best, place = carry
             row, i = given
             is_new = is_better(row, best)
-            if x.dtype.kind == "f":
+            if dtype_kind(x.dtype) == "f":
                 is_new = (is_new | np.isnan(row)) & ~np.isnan(best)
             place = np.where(is_new, i, place)
             return (np.where(is_new, row, best), place), place

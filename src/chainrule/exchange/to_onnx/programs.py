@@ -22,6 +22,7 @@ from chainrule.exchange.to_onnx.of_matrices import OF_MATRICES
 from chainrule.exchange.to_onnx.rotations import OF_ROTATIONS
 from chainrule.exchange.to_onnx.rules import value_of
 from chainrule.exchange.to_onnx.writer import Writer
+from chainrule.graph.dtypes import dtype_kind, finfo
 from chainrule.graph.node import Node, topological
 from chainrule.graph.types import array_type
 from chainrule.primitives.registry import PRIMITIVES
@@ -73,11 +74,11 @@ def written_program(
 
 
 def _wide(node: Node) -> Any:
-    return array_type(WIDE if node.dtype.kind == "f" else node.dtype, node.shape)
+    return array_type(WIDE if dtype_kind(node.dtype) == "f" else node.dtype, node.shape)
 
 
 def _cutoff(x: Node) -> float:
     rows, columns = x.shape[-2:]
     if not (isinstance(rows, int) and isinstance(columns, int)):
         raise Refused(f"matrices of {rows} rows and {columns} columns, which must be numbers")
-    return max(rows, columns) * float(np.finfo(x.dtype).eps)
+    return max(rows, columns) * float(finfo(x.dtype).eps)

@@ -12,6 +12,7 @@ from chainrule.exchange.to_onnx.convolutions import convolution
 from chainrule.exchange.to_onnx.expressions import Refused
 from chainrule.exchange.to_onnx.fourier import FOURIER
 from chainrule.exchange.to_onnx.writer import INT64, Writer
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.sources import is_uniform
@@ -148,7 +149,7 @@ def in_int64(rule: Rule, ordered: bool = False) -> Rule:
 
     def widened(writer: Writer, out: Node, *operands: str) -> str:
         dtypes = [one.dtype for one in out.inputs]
-        if dtypes[0].kind == "f" or dtypes[0] in (INT64, np.int32):
+        if dtype_kind(dtypes[0]) == "f" or dtypes[0] in (INT64, np.int32):
             return rule(writer, out, *operands)
         if ordered and dtypes[0] == np.uint64:
             raise Refused("uint64")
@@ -319,7 +320,7 @@ def searchsorted(writer: Writer, out: Node, a: str, v: str) -> str:
     wide = writer.emit("Unsqueeze", v, last)
     is_left = out.param("side") == "left"
     found = writer.emit("Less" if is_left else "LessOrEqual", a, wide)
-    if out.inputs[1].dtype.kind == "f":
+    if dtype_kind(out.inputs[1].dtype) == "f":
         beyond = writer.emit("IsNaN", wide)
         if is_left:
             beyond = writer.emit("And", beyond, writer.emit("Not", writer.emit("IsNaN", a)))

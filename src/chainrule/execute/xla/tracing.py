@@ -11,6 +11,7 @@ from chainrule.execute.xla import loops
 from chainrule.execute.xla.foreign import Foreign, is_foreign
 from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.body import Body
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.plan.checks import Check, checks_of
 from chainrule.primitives.primitive import Library, Move
@@ -76,7 +77,9 @@ class Space:
         kernel = node.primitive.kernel
         is_lapack = isinstance(kernel, Library) and kernel.lapack
         if is_lapack:  # of float64, as NumPy computes it
-            operands = [one.astype(WIDE) if one.dtype.kind == "f" else one for one in operands]
+            operands = [
+                one.astype(WIDE) if dtype_kind(one.dtype) == "f" else one for one in operands
+            ]
         value = node.primitive.evaluate(self, *operands, **dict(node.params))
         if is_lapack:
             self._doubt(value, operands)
@@ -91,7 +94,7 @@ class Space:
 
     def _doubt(self, value: Any, operands: Sequence[Any]) -> None:
         """Fail where finite matrices give a result that is not: NumPy may refuse them."""
-        floats = [one for one in (value, *operands) if one.dtype.kind == "f"]
+        floats = [one for one in (value, *operands) if dtype_kind(one.dtype) == "f"]
         if len(floats) < 2 or not value.size:
             return
         finite = [self.isfinite(one).all() for one in floats]

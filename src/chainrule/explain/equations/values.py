@@ -22,6 +22,7 @@ from chainrule.explain.equations.parts import (
 )
 from chainrule.explain.memory import polynomials
 from chainrule.explain.reading.numbers import root_of
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType
@@ -39,7 +40,7 @@ def number(value: Any, dtype: np.dtype) -> Bound:
         word = "true" if value else "false"
         return Bound(Symbol(rf"\mathrm{{{word}}}", word))
     value = dtype.type(value)
-    if dtype.kind == "f" and np.signbit(value) and not math.isnan(value):
+    if dtype_kind(dtype) == "f" and np.signbit(value) and not math.isnan(value):
         inner = _magnitude(-value)
         sign = row(Symbol("-", "−"), inner)
         return Bound(sign, ADDITIVE, ADDITIVE, negated=inner)

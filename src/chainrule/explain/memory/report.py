@@ -36,6 +36,7 @@ from chainrule.graph.uses import uses
 from chainrule.tracebacks import entry
 from chainrule.transforms.forward_only import predicting_graph
 from chainrule.transforms.mistakes.batch_statistics import warn_of_batch_statistics
+from chainrule.transforms.widen import widen
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.measured_runs import Measure, Run
@@ -362,6 +363,7 @@ def _prediction(
     lying: Mapping[str, Lying],
 ) -> RunMemory:
     graph = with_sizes(predicting, sizes).replace(conditions=())
+    graph = widen(graph)
     graph = uses.blocked(graph, [node for _, node in graph.outputs])
     results = list(dict.fromkeys(node for _, node in graph.outputs))
     own: Any = {"parameters": _inputs(graph, parameters), "carried": _inputs(graph, carried)}

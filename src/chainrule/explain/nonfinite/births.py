@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chainrule.explain.nonfinite.flow import forward, is_pointwise
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import maximum, minimum
 from chainrule.primitives.logic import where
@@ -16,7 +17,7 @@ from chainrule.primitives.rounding import copysign
 
 def is_finite(value: np.ndarray) -> bool:
     """Whether no element is NaN or infinite; takes no memory (NaN spreads through min and max)."""
-    if value.dtype.kind != "f" or not value.size:
+    if dtype_kind(value.dtype) != "f" or not value.size:
         return True
     return bool(np.isfinite(value.min()) and np.isfinite(value.max()))
 
@@ -43,7 +44,7 @@ def born(node: Node, value: np.ndarray, operands: Sequence[np.ndarray]) -> np.nd
     from finite numbers."""
     from_nan, from_bad = np.zeros((2, *value.shape), bool)
     for place, one in enumerate(operands):
-        if one.dtype.kind == "f" and not is_finite(one):
+        if dtype_kind(one.dtype) == "f" and not is_finite(one):
             nan, bad = (
                 _read(node, value, operands, place, mask)
                 for mask in (np.isnan(one), ~np.isfinite(one))

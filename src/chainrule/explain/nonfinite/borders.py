@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.explain.nonfinite.case import EPS, Case, Cause
 from chainrule.explain.nonfinite.phrases import number, phrase
+from chainrule.graph.dtypes import finfo
 from chainrule.graph.node import Node
 from chainrule.primitives import rounding
 from chainrule.primitives.linalg.det import cofactor, cofactor_change, det, slogdet
@@ -120,7 +121,7 @@ def _det(case: Case) -> Cause | None:
     dtype = case.node.dtype
     because = f"products of the elements overflow: {dtype} holds numbers up to"
     return Cause(
-        f"{because} {float(np.finfo(dtype).max):,.6g}",
+        f"{because} {float(finfo(dtype).max):,.6g}",
         "np.linalg.slogdet gives the logarithm of the determinant, which does not overflow",
     )
 

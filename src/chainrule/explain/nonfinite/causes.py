@@ -16,6 +16,7 @@ from chainrule.explain.nonfinite.logarithms import (
 )
 from chainrule.explain.nonfinite.phrases import Names, bracketed, number, phrase
 from chainrule.explain.nonfinite.roots import is_sum_of_exponentials, root, spread_of
+from chainrule.graph.dtypes import finfo, is_narrow
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
 from chainrule.primitives.cumulative import cumprod, cumsum, recurrence
@@ -218,7 +219,7 @@ def _power(case: Case) -> Cause | None:
 def _exp(case: Case) -> Cause | None:
     if not isfinite(case.operands[0]):
         return None
-    limit = log(float(np.finfo(case.node.dtype).max)) / EXPONENTIALS[case.node.primitive]
+    limit = log(float(finfo(case.node.dtype).max)) / EXPONENTIALS[case.node.primitive]
     if case.node.primitive in (sinh, cosh):
         limit += log(2)
         name, x = case.node.primitive.name, case.name(0)
@@ -279,7 +280,7 @@ RULES: dict[Primitive, Callable[[Case], Cause | None]] = {
 
 
 def _limit(dtype: np.dtype) -> str:
-    return f"{dtype} holds numbers up to {float(np.finfo(dtype).max):,.6g}"
+    return f"{dtype} holds numbers up to {float(finfo(dtype).max):,.6g}"
 
 
 def _general(case: Case) -> Cause:
@@ -296,7 +297,7 @@ def _general(case: Case) -> Cause:
     if primitive not in ENTIRE:
         return without_cause(case)
     because = f"overflow: {_limit(dtype)}"
-    if dtype == np.float16:
+    if is_narrow(dtype):
         return Cause(because, "compute in float32: .astype(np.float32)")
     if case.updates:
         return Cause(because, SMALLER_STEP)

@@ -24,6 +24,7 @@ from chainrule.explain.nonfinite.trail import Trail
 from chainrule.explain.reading.statements import FORWARD, Direction, Pass, Reading, read
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.cached import cached_property
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
@@ -165,7 +166,9 @@ def _operands(fault: Fault, names: Names) -> tuple[Operand, ...]:
 def _is_read(node: Node, names: Names) -> bool:
     """Whether an operand is more than a number that the expression shows."""
     base = shown_by(node, names)[-1]
-    return base.dtype.kind == "f" and (base in names or base.primitive not in (full, size_value))
+    return dtype_kind(base.dtype) == "f" and (
+        base in names or base.primitive not in (full, size_value)
+    )
 
 
 def _forward(trail: Trail, replay: Replay) -> Forward:

@@ -11,6 +11,7 @@ from chainrule.explain.python_source.comments import plain
 from chainrule.explain.python_source.identifiers import Identifiers
 from chainrule.explain.python_source.numbers import default_text, size_text
 from chainrule.explain.python_source.wrapping import bracketed
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.parts import Input
@@ -69,7 +70,9 @@ def _described(identifier: str, name: str, item: Input) -> str:
 
 def _type(node: Node) -> str:
     if node.type.weak:
-        return {"f": "a Python float", "i": "a Python int"}.get(node.dtype.kind, str(node.type))
+        return {"f": "a Python float", "i": "a Python int"}.get(
+            dtype_kind(node.dtype), str(node.type)
+        )
     return str(node.type)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 
 # What the source itself uses beside the names of the graph.
 RESERVED = frozenset(keyword.kwlist) | {
-    *("np", "math", "float", "map", "max", "min", "range", "slice"),
+    *("np", "ml_dtypes", "math", "float", "map", "max", "min", "range", "slice"),
     *("ValueError", "IndexError", "__debug__"),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.python import dtype_text, number_text
 
@@ -23,7 +24,7 @@ def size_text(size: int | Size, identifiers: Mapping[str, str]) -> str:
 def float_text(value: Any, dtype: np.dtype) -> str:
     """A literal that is a float where the dtype is one: `2.0`."""
     text = number_text(value, dtype)
-    return f"{text}.0" if dtype.kind == "f" and text.lstrip("-").isdigit() else text
+    return f"{text}.0" if dtype_kind(dtype) == "f" and text.lstrip("-").isdigit() else text
 
 
 def default_text(value: Any) -> str:
@@ -37,7 +38,7 @@ def default_text(value: Any) -> str:
 
 def constant_text(array: np.ndarray) -> str | None:
     """An expression for the array, in its order of axes too; None for one that is too large."""
-    if array.size > LARGEST_CONSTANT or (array.size and array.dtype.kind not in "biuf"):
+    if array.size > LARGEST_CONSTANT or (array.size and dtype_kind(array.dtype) not in "biuf"):
         return None
     dtype = dtype_text(array.dtype)
     if not array.ndim:

@@ -24,6 +24,7 @@ from chainrule.explain.python_source.wrapping import INDENT, WIDTH, bracketed, w
 from chainrule.explain.reading.statements import Direction, Pass, Reading, read
 from chainrule.graph.graph import Graph
 from chainrule.graph.sizes import sizes
+from chainrule.transforms.widen import has_bfloat16, widen
 
 PASSES = {
     Direction.FORWARD: "forward",
@@ -54,6 +55,7 @@ def python(
 
 def constants_of(graph: Graph) -> dict[str, np.ndarray]:
     """The values of the keyword arguments that `python(graph)` has for large constants."""
+    graph = widen(graph)
     body, _, _ = _body(graph, read(graph), None)
     return {name: node.param("value").array for name, node in body.constants.items()}
 
@@ -87,6 +89,7 @@ def _function_name(graph: Graph, name: str | None) -> str:
 
 
 def _lines(graph: Graph, name: str | None, delete: bool, comments: bool) -> Iterator[str]:
+    graph = widen(graph)
     reading = read(graph)
     body, identifiers, names = _body(graph, reading, name)
     wanted = body.sizes.union(*(sizes.names(one.expression) for one in graph.conditions))
@@ -96,6 +99,8 @@ def _lines(graph: Graph, name: str | None, delete: bool, comments: bool) -> Iter
     if any("math." in helper for helper in body.helpers.values()):
         yield "import math"
         yield ""
+    if has_bfloat16(graph):
+        yield "import ml_dtypes"
     yield "import numpy as np"
     for helper in body.helpers.values():
         yield "\n" + helper.rstrip("\n")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -26,7 +28,7 @@ class Statistics:
 def statistics_of(array: np.ndarray) -> Statistics:
     """The statistics of an array of numbers or booleans, of any shape."""
     values = np.asarray(array).reshape(-1)
-    if values.dtype.kind != "f":
+    if dtype_kind(values.dtype) != "f":
         return _of_finite(values.astype(np.float64), 0, 0)
     finite = np.isfinite(values)
     if finite.all():

@@ -12,6 +12,7 @@ from chainrule.errors import ChainruleError
 from chainrule.execute.reference import apply
 from chainrule.explain.nonfinite import flow
 from chainrule.graph.body import holds_bodies
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import divide, multiply
 from chainrule.primitives.primitive import MOVING
@@ -53,7 +54,7 @@ class Splitter:
         places = [
             place
             for place, one in enumerate(node.inputs)
-            if one in self.given and arrays[place].dtype.kind == "f"
+            if one in self.given and dtype_kind(arrays[place].dtype) == "f"
         ]
         rest, ended = mask, np.zeros_like(mask)
         # Of two factors that are 0 it is the one of the forward pass, which ends the walk sooner.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.explain.reading.bodies import is_stacked, results
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
@@ -47,7 +48,7 @@ def dead_units(
         array = values[node]
         if not batch_axes or len(batch_axes) == node.ndim:
             continue
-        if array.dtype.kind != "f" or not array.size:
+        if dtype_kind(array.dtype) != "f" or not array.size:
             continue
         axes, dead = _dead(array == 0, batch_axes)
         if dead.any():

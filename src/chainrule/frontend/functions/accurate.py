@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic
 from chainrule.primitives.movement import reshape
@@ -71,7 +72,7 @@ def _number(trace: Trace, operand: Any) -> Any:
     that has a name."""
     if not isinstance(operand, Node):
         return None if isinstance(operand, bool) else operand
-    if operand.type.dtype.kind not in "iuf" or operand in trace.name_of:
+    if dtype_kind(operand.type.dtype) not in "iuf" or operand in trace.name_of:
         return None
     if operand.primitive is full:
         return operand.param("value")

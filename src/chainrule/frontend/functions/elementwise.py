@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from chainrule.frontend.functions.accurate import REWRITTEN, accurate
 from chainrule.frontend.functions.ufuncs import UFUNCS
 from chainrule.frontend.naming import operand_name
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import computed_in, dtype_kind, is_bfloat16, promoted
 from chainrule.graph.node import Node
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.sizes.sizes import Size
@@ -30,6 +32,7 @@ Operand = Node | int | float | bool
 COMPLEX = "a complex number, which is not traced"
 NUMBERS = "use real floating-point, integer or boolean arrays"
 REAL = "complex numbers are not traced: use the real and the imaginary part as two real arrays"
+CONVERT = "convert with .astype(...) first"
 _BOOLEAN = frozenset({np.logical_and, np.logical_or, np.logical_not})
 _DTYPES = frozenset("?bBhHiIlLqQefd")
 
@@ -40,6 +43,8 @@ def resolve(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype, bool] | 
     result is weak.  None where NumPy has no loop."""
     if ufunc in _BOOLEAN:
         return np.dtype(np.bool_), False
+    if any(isinstance(kind, np.dtype) and is_bfloat16(kind) for kind in kinds):
+        return _resolve_bfloat16(ufunc, kinds)
     weak = all(kind is int or kind is float for kind in kinds)
     asked = kinds
     if weak:
@@ -53,12 +58,38 @@ def resolve(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype, bool] | 
     return (dtype, weak) if dtype.char in _DTYPES else None
 
 
+def _resolve_bfloat16(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype, bool] | None:
+    """As NumPy does for its own floats: a Python number widens nothing.  None with wider integers,
+    for which NumPy knows no common dtype."""
+    try:
+        common = promoted(*[kind for kind in kinds if isinstance(kind, np.dtype)])
+    except TypeError:
+        return None
+    wide = computed_in(common)
+    found = resolve(ufunc, tuple(wide if isinstance(kind, np.dtype) else kind for kind in kinds))
+    return found if found is None or found[0] != wide else (common, False)
+
+
+def resolved_or_refused(
+    trace: Trace, ufunc: np.ufunc, operands: Sequence[Operand], shown: str
+) -> tuple[np.dtype, bool] | None:
+    """As `resolve`; DTypeError where an operand is bfloat16 and nothing fits."""
+    found = resolve(ufunc, tuple([kind_of(one) for one in operands]))
+    nodes = [one for one in operands if isinstance(one, Node)]
+    if found is None and any(is_bfloat16(one.dtype) for one in nodes):
+        parts = " and ".join(trace.show(one) for one in nodes)
+        raise DTypeError(
+            f"{shown}: {parts} have no common dtype", where=trace.where(), hint=CONVERT
+        )
+    return found
+
+
 def kind_of(operand: Operand) -> Any:
     """The dtype of an operand, or the Python type (int, float) of a weak one."""
     if isinstance(operand, Node):
         type_ = operand.type
         if type_.weak:
-            return float if type_.dtype.kind == "f" else int
+            return float if dtype_kind(type_.dtype) == "f" else int
         return type_.dtype
     if isinstance(operand, bool):
         return np.dtype(np.bool_)
@@ -102,7 +133,7 @@ def lift_array(trace: Trace, value: Any) -> Node:
         return trace.functions[np.stack](trace, list(value))
     refuse_subclass(value, "a closed-over array", trace.where())
     array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
-    if array.dtype.char not in _DTYPES:
+    if array.dtype.char not in _DTYPES and not is_bfloat16(array.dtype):
         raise DTypeError(
             f"arrays of dtype {array.dtype} cannot be traced",
             where=trace.where(),
@@ -199,7 +230,7 @@ def elementwise(trace: Trace, ufunc: np.ufunc, values: tuple[Any, ...]) -> Node:
         raise DTypeError(
             f"np.{ufunc.__name__} is not defined for {shown}",
             where=trace.where(),
-            hint="convert with .astype(...) first",
+            hint=CONVERT,
         )
     if primitive.result_type is bool_type and resolved[0].kind in "iu":
         for place, operand in enumerate(operands):

@@ -20,6 +20,7 @@ from chainrule.errors import (
 from chainrule.frontend.functions.elementwise import as_node, common_shape, to_dtype, to_shape
 from chainrule.frontend.functions.shapes import traced_swapaxes
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import dtype_kind, is_narrow, promoted
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size, is_nonnegative
 from chainrule.primitives.linalg.det import det, slogdet
@@ -84,13 +85,13 @@ def matrices(trace: Trace, a: Any, function: str, *, square: bool = False) -> No
 def in_linalg_dtype(trace: Trace, x: Node, function: str) -> Node:
     """x in float32 or float64; integers and booleans become float64."""
     dtype = x.type.dtype
-    if dtype == np.float16:
+    if is_narrow(dtype):
         raise DTypeError(
-            f"np.linalg.{function} is not defined for {trace.show(x)}: LAPACK has no float16",
+            f"np.linalg.{function} is not defined for {trace.show(x)}: LAPACK has no {dtype}",
             where=trace.where(),
             hint="convert with .astype(np.float32) first",
         )
-    return to_dtype(trace, x, dtype if dtype.kind == "f" else np.dtype(np.float64))
+    return to_dtype(trace, x, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64))
 
 
 def _one(primitive: Primitive, *, square: bool) -> Callable[..., Node]:
@@ -136,7 +137,7 @@ def traced_solve(trace: Trace, a: Any, b: Any) -> Node:
             where=trace.where(),
             hint="np.reshape(b, (n, 1)) for one column",
         )
-    dtype = np.promote_types(left.type.dtype, right.type.dtype)
+    dtype = promoted(left.type.dtype, right.type.dtype)
     left, right = to_dtype(trace, left, dtype), to_dtype(trace, right, dtype)
     is_vector = right.ndim == 1
     if is_vector:

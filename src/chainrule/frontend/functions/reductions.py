@@ -20,6 +20,7 @@ from chainrule.frontend.functions.shapes import (
     traced_reshape,
 )
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import as_dtype, dtype_kind
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, cumulative, logic, reduce
 from chainrule.primitives.movement import reshape
@@ -46,7 +47,7 @@ def in_accumulator(trace: Trace, a: Any, dtype: Any) -> Node:
     x = as_node(trace, a)
     wanted = x.type.dtype
     if dtype is not None:
-        wanted = np.dtype(dtype)
+        wanted = as_dtype(dtype)
     elif wanted.kind in "biu":
         wanted = np.sum(np.zeros(0, wanted)).dtype
     if dtype is not None and wanted.kind == "b" != x.type.dtype.kind:
@@ -59,7 +60,7 @@ def truth(trace: Trace, a: Any) -> Node:
     x = as_node(trace, a)
     if x.type.dtype == BOOL:
         return x
-    zero = 0.0 if x.type.dtype.kind == "f" else 0
+    zero = 0.0 if dtype_kind(x.type.dtype) == "f" else 0
     return apply(trace, logic.not_equal, "!=", [x, zero], x.type.dtype, x.type.weak)
 
 
@@ -119,11 +120,13 @@ def _folded(primitive: Primitive, step: Primitive, neutral: int) -> Callable[...
 
 
 def _least(dtype: np.dtype) -> Any:
-    return {"f": -np.inf, "b": False}.get(dtype.kind) if dtype.kind in "fb" else np.iinfo(dtype).min
+    kind = dtype_kind(dtype)
+    return {"f": -np.inf, "b": False}.get(kind) if kind in "fb" else np.iinfo(dtype).min
 
 
 def _greatest(dtype: np.dtype) -> Any:
-    return {"f": np.inf, "b": True}.get(dtype.kind) if dtype.kind in "fb" else np.iinfo(dtype).max
+    kind = dtype_kind(dtype)
+    return {"f": np.inf, "b": True}.get(kind) if kind in "fb" else np.iinfo(dtype).max
 
 
 def _extreme(
@@ -263,7 +266,7 @@ def _running_from(shown: str, primitive: Primitive, first: int) -> Callable[...,
 def _extreme_so_far(places: Primitive) -> Callable[..., Node]:
     def traced(trace: Trace, array: Any, axis: Any = 0, dtype: Any = None) -> Node:
         x = strong(trace, array)
-        x = x if dtype is None else to_dtype(trace, x, np.dtype(dtype))
+        x = x if dtype is None else to_dtype(trace, x, as_dtype(dtype))
         index = axis_index(trace, axis, x)
         found = trace.build(places, x, axis=index)
         return trace.functions[np.take_along_axis](trace, x, found, index)

@@ -13,10 +13,12 @@ from chainrule.frontend.functions.elementwise import (
     as_node,
     kind_of,
     resolve,
+    resolved_or_refused,
     to_dtype,
     to_shape,
 )
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import as_dtype, is_bfloat16
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
@@ -222,12 +224,13 @@ def traced_broadcast_to(trace: Trace, array: Any, shape: Any) -> Node:
 
 def common_dtype(trace: Trace, nodes: list[Any]) -> list[Node]:
     """The operands in the dtype that np.add would compute in."""
-    found = resolve(
-        np.maximum, tuple(kind_of(node) for node in nodes[:2] * (1 + (len(nodes) == 1)))
-    )
+    pair = nodes[:2] * (1 + (len(nodes) == 1))
+    found = resolved_or_refused(trace, np.maximum, pair, "dtypes differ")
     dtype = found[0] if found else nodes[0].type.dtype
     for node in nodes[2:]:
         step = resolve(np.maximum, (dtype, kind_of(node)))
+        if step is None and is_bfloat16(dtype):
+            resolved_or_refused(trace, np.maximum, [nodes[0], node], "dtypes differ")
         dtype = step[0] if step else dtype
     return [to_dtype(trace, node, dtype) for node in nodes]
 
@@ -277,7 +280,7 @@ def _refuse_second_array(trace: Trace, function: str, axis: Any) -> None:
 
 def _cast(trace: Trace, nodes: list[Node], dtype: Any) -> list[Node]:
     """The nodes in a dtype to which their own may be cast without losing their kind."""
-    wanted = np.dtype(dtype)
+    wanted = as_dtype(dtype)
     for node in nodes:
         if not np.can_cast(node.type.dtype, wanted, "same_kind"):
             raise DTypeError(

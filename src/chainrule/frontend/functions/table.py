@@ -18,6 +18,7 @@ from chainrule.frontend.functions.elementwise import (
     lift,
     literal,
     resolve,
+    resolved_or_refused,
     to_dtype,
     to_shape,
 )
@@ -36,6 +37,7 @@ from chainrule.frontend.functions.shapes import (
     traced_transpose,
 )
 from chainrule.frontend.trace import Trace
+from chainrule.graph.dtypes import as_dtype, dtype_kind
 from chainrule.graph.node import Node
 from chainrule.primitives import bits, logic
 from chainrule.primitives.movement import (
@@ -57,11 +59,11 @@ def traced_where(trace: Trace, condition: Any, x: Any = None, y: Any = None) -> 
         )
     mask = as_node(trace, condition)
     if mask.type.dtype.kind != "b":
-        zero = 0.0 if mask.type.dtype.kind == "f" else 0
+        zero = 0.0 if dtype_kind(mask.type.dtype) == "f" else 0
         dtype = mask.type.dtype
         mask = apply(trace, logic.not_equal, "where", [mask, zero], dtype, mask.type.weak)
     operands = [lift(trace, x), lift(trace, y)]
-    found = resolve(np.maximum, tuple(kind_of(operand) for operand in operands))
+    found = resolved_or_refused(trace, np.maximum, operands, "np.where")
     dtype = found[0] if found is not None else np.dtype(np.float64)
     nodes = [operand for operand in operands if isinstance(operand, Node)]
     shape = common_shape(trace, [mask, *nodes], "np.where")
@@ -123,8 +125,8 @@ def _batched_matmul(trace: Trace, x: Node, y: Node) -> Node:
 def traced_astype(trace: Trace, a: Any, dtype: Any) -> Node:
     """x.astype(dtype)."""
     x = as_node(trace, a)
-    wanted = np.dtype(dtype)
-    if wanted.kind not in "fiub":
+    wanted = as_dtype(dtype)
+    if dtype_kind(wanted) not in "fiub":
         raise UnsupportedError(
             f"{trace.show(x)} cannot become {wanted}",
             where=trace.where(),

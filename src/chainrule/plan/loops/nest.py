@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.plan.loops.axes import merged
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest, Store
@@ -163,7 +164,7 @@ def is_total(store: Store) -> bool:
 
 def total_dtype(store: Store) -> np.dtype:
     """The dtype in which a reduction over rows is kept: sums of floats to one number in float64."""
-    return FLOAT64 if is_total(store) and store.node.dtype.kind == "f" else store.node.dtype
+    return FLOAT64 if is_total(store) and dtype_kind(store.node.dtype) == "f" else store.node.dtype
 
 
 def nest_label(nodes: Iterable[Node]) -> str:

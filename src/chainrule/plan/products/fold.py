@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.graph.dtypes import finfo
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.roles import FLOATS, Role
@@ -162,6 +163,6 @@ def _times(coefficient: Coefficient, factor: Monomial) -> Coefficient:
 def _fits(coefficient: Coefficient, dtype: np.dtype) -> bool:
     """Whether its numbers are normal numbers of the dtype: p 1e30 1e30 is not p inf, nor is
     p 1e-30 1e-30 zero."""
-    known = np.finfo(dtype)
+    known = finfo(dtype)
     least, most = float(known.smallest_normal), float(known.max)
     return all(least <= abs(one.number) <= most for one in coefficient)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import finfo
 from chainrule.graph.sizes.sizes import Size, is_nonnegative
 from chainrule.primitives import logic
 from chainrule.primitives.arithmetic import absolute, add
@@ -137,7 +138,7 @@ def _tied(values: Any, like: Any) -> Any:
     """Which two of the values, a row, differ by no more than the rounding of their computation."""
     across = broadcast_to(values, shape=like.type.shape)
     total = sum_(absolute(values), axes=(values.ndim - 2, values.ndim - 1))
-    bound = total * full_like(total, ROUNDINGS * float(np.finfo(total.dtype).eps))
+    bound = total * full_like(total, ROUNDINGS * float(finfo(total.dtype).eps))
     return logic.less_equal(absolute(across - swapped(across)), over_matrices(bound, like))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import finfo
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
@@ -190,7 +191,7 @@ def _pinv_type(x: ArrayType, *, cutoff: float | None) -> ArrayType:
 
 def _pinv(xp: Any, x: Any, *, cutoff: float | None) -> Any:
     # NumPy's cutoff of `rtol=None` is that of the dtype which the matrices have.
-    limit = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps) if cutoff is None else cutoff
+    limit = max(x.shape[-2:]) * float(finfo(x.dtype).eps) if cutoff is None else cutoff
     if x.dtype == np.float32:  # NumPy rounds the factors, before it multiplies them
         return xp.linalg.pinv(x, limit)
     return in_float64(xp, lambda wide: xp.linalg.pinv(wide, limit), x)

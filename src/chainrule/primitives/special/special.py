@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.graph.dtypes import finfo
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import absolute, exp, gaussian, log, logistic, maximum
 from chainrule.primitives.families import SHAPES, at_zero, batch_pointwise, same_type
@@ -146,7 +147,7 @@ def _normal_hazard(out: Any, x: Any) -> Any:
     # The density over ndtr(x); below 0 the factor exp(-x^2/2) of both is left out, and far below
     # its first terms are all that is left.
     below = less_equal(x, full_like(x, 0))
-    border = full_like(x, -(float(np.finfo(x.dtype).max) ** 0.25))
+    border = full_like(x, -(float(finfo(x.dtype).max) ** 0.25))
     far = less_equal(x, border)
     safe = where(below, maximum(x, border), full_like(x, 0))
     tail = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * safe)

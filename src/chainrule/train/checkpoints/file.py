@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import DataFileError, InputError
+from chainrule.errors import DataFileError, InputError, UnsupportedError
+from chainrule.graph.dtypes import bfloat16
 from chainrule.train.checkpoints.durable import write_durably
 from chainrule.train.checkpoints.signature import Signature
 from chainrule.train.step.state import State
@@ -136,7 +137,11 @@ def read(path: Path) -> Checkpoint:
     rest = _rest(path, text)
     try:
         with safe_open(path, framework="numpy") as file:
+            if any(file.get_slice(name).get_dtype() == "BF16" for name in file.keys()):
+                bfloat16()  # safetensors knows it by name where ml_dtypes has been imported
             arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except UnsupportedError:
+        raise
     except Exception as error:  # whatever a damaged file makes of it
         raise _damaged(path, str(error)) from error
     if checksum(text, arrays) != entry["sha256"]:

@@ -13,6 +13,7 @@ from chainrule.errors import NonFiniteError
 from chainrule.execute.leaves import leaves_of
 from chainrule.execute.run import run_graph
 from chainrule.explain.nonfinite import Diagnosis, nonfinite_step
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.train.loop.feed import after
 from chainrule.train.loop.position import Position
 from chainrule.train.step.job import ALONE, Job, agreed, first
@@ -66,7 +67,7 @@ class Snapshot:
 def is_finite(state: State, job: Job = ALONE) -> bool:
     """Whether all numbers of a state are finite, on all ranks."""
     arrays = state.parts.values()
-    own = all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")
+    own = all(bool(np.isfinite(array).all()) for array in arrays if dtype_kind(array.dtype) == "f")
     return not agreed(job, "looks whether its state is finite", not own)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chainrule.errors import InputError
+from chainrule.graph.dtypes import in_python
 from chainrule.graph.free_names import free_name
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
@@ -168,7 +169,7 @@ def _check(graph: Graph, item: Input, node: Node) -> None:
         return
     hint = "state keeps its dtype and its shape from step to step"
     if old.dtype != new.dtype:
-        hint += f": .astype(np.{old.dtype}) what follows it, or compute it in {old.dtype}"
+        hint += f": .astype({in_python(old.dtype)}) what follows it, or compute it in {old.dtype}"
     raise InputError(
         f"{graph.name} returns {new} for its state {item.name}, which is {old}",
         where=node.origin.describe(),

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.data.torch_file import is_of_torch, read_torch_file
-from chainrule.errors import DataFileError, InputError
+from chainrule.errors import DataFileError, InputError, UnsupportedError
 from chainrule.frontend.leaf_types import refuse_strange_container
+from chainrule.graph.dtypes import bfloat16, dtype_kind
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import Structure, flatten
 from chainrule.graph.types import type_of
@@ -54,7 +55,7 @@ def save_weights(path: str | Path, parameters: Mapping[str, Any]) -> Path:
 def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Reads the arrays of a safetensors file, by name, into new memory; or those of a file of
     `torch.save` (`net.pt`) that holds a state_dict, by `torch.load(weights_only=True)`.  Arrays of
-    bfloat16 become float32.
+    bfloat16 become float32, but for those that `save_weights` or a checkpoint has written.
 
     With `like`, which is what `save_weights` takes (`{"params": params}`), in such containers.
     Of a checkpoint of a `Trainer` the parameters, without what the optimizer keeps; of another
@@ -84,7 +85,13 @@ def load_weights(path: str | Path, like: Mapping[str, Any] | None = None) -> dic
             strange = {name: kind for name, kind in kinds.items() if kind.startswith(("F8", "F4"))}
             plain = kinds.keys() - {*narrow, *strange}
             arrays = {name: opened.get_tensor(name) for name in kinds if name in plain}
-            arrays |= _widened(path, narrow) if narrow else {}
+            if narrow and file.ENTRY in metadata:
+                bfloat16()  # safetensors knows it by name where ml_dtypes has been imported
+                arrays |= {name: opened.get_tensor(name) for name in narrow}
+            else:
+                arrays |= _widened(path, narrow) if narrow else {}
+    except UnsupportedError:
+        raise
     except Exception as error:  # whatever a damaged file makes of it
         raise DataFileError(
             f"the weights {path} cannot be read: {error}",
@@ -157,7 +164,7 @@ def _arrays(parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
         for name, leaf in zip(structure.leaf_names, leaves, strict=True):
             refuse_subclass(leaf, name)
             array = np.asarray(leaf, order="C")
-            if array.dtype.kind not in "biuf":
+            if dtype_kind(array.dtype) not in "biuf":
                 raise InputError(
                     f"{name} is no array of numbers: {type(leaf).__name__}",
                     hint="weights are NumPy arrays",

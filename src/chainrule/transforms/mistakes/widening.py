@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+import numpy as np
+
 from chainrule.errors import ChainruleError, PrecisionWarning
+from chainrule.graph.dtypes import in_python
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.logic import cast
@@ -52,7 +55,7 @@ def _widened_by(parent: Node, node: Node, active: Container[Node]) -> Node | Non
     return None
 
 
-def _text(graph: Graph, of: str, node: Node, met: Node, narrow: object) -> str:
+def _text(graph: Graph, of: str, node: Node, met: Node, narrow: np.dtype) -> str:
     shown = graph.name_of.get(node)
     given = f"an array {met.type}" if met.shape else f"a number of {met.dtype}"
     return str(
@@ -61,6 +64,6 @@ def _text(graph: Graph, of: str, node: Node, met: Node, narrow: object) -> str:
             f"{f'in {shown}' if shown else 'here'} a value of {narrow} meets {given} of NumPy's",
             where=node.origin.describe(),
             hint=f"a number of Python's keeps {narrow}: float(...), math.sqrt(...); "
-            f"or cast: np.{narrow}(...), x.astype(np.{narrow})",
+            f"or cast: {in_python(narrow)}(...), x.astype({in_python(narrow)})",
         )
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.exchange.from_onnx.call import Call
 from chainrule.exchange.from_onnx.operators.elementwise import plain
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.nn import activations, linear_units
 from chainrule.nn.one_hot import one_hot
 from chainrule.numpy.of_one_primitive import sigmoid
@@ -64,7 +65,7 @@ def thresholded_relu(call: Call, x: Any) -> Any:
 
 def shrink(call: Call, x: Any) -> Any:
     bias, width = call.get("bias", 0.0), call.get("lambd", 0.5)
-    if x.dtype.kind != "f":
+    if dtype_kind(x.dtype) != "f":
         bias = int(bias)
     low, high = x + bias, x - bias
     zero = np.zeros_like(x)

@@ -13,6 +13,7 @@ from chainrule.errors import NotDifferentiableError
 from chainrule.exchange.from_onnx.call import Call, has_sizes
 from chainrule.exchange.from_onnx.types import dtype_of
 from chainrule.frontend.traced import Traced
+from chainrule.graph.dtypes import dtype_kind, promoted
 from chainrule.graph.node import topological
 from chainrule.graph.sizes.sizes import Size, is_never_zero, maximum, minimum
 from chainrule.numpy.of_one_primitive import erf, stop_gradient
@@ -33,7 +34,7 @@ def divide(call: Call, x: Any, y: Any) -> Any:
     """Of integers truncated toward zero; sizes, which are not negative, by floor division."""
     if has_sizes(x) or has_sizes(y):
         return x // y
-    if x.dtype.kind == "f":
+    if dtype_kind(x.dtype) == "f":
         return x / y
     quotient = x // y
     if x.dtype.kind == "u":
@@ -50,10 +51,10 @@ def power(call: Call, x: Any, y: Any) -> Any:
     """In the base's type; a known exponent is a number, which has simpler derivatives."""
     if isinstance(y, np.ndarray) and y.size == 1 and y.ndim <= np.ndim(x):
         number = float(y.ravel()[0])
-        if x.dtype.kind == "f" or (number == int(number) and number >= 0):
+        if dtype_kind(x.dtype) == "f" or (number == int(number) and number >= 0):
             whole = number == int(number) and abs(number) < 1 << 31
             return (x ** (int(number) if whole else number)).astype(x.dtype)
-    wide = np.promote_types(x.dtype, y.dtype)
+    wide = promoted(x.dtype, y.dtype)
     return np.power(x.astype(wide), y.astype(wide)).astype(x.dtype)
 
 

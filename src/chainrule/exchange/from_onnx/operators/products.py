@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.exchange.from_onnx.call import Call
 from chainrule.exchange.from_onnx.operators.elementwise import plain
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes.sizes import Size
 from chainrule.nn import normalisation
 from chainrule.nn.activations import log_softmax
@@ -25,7 +26,7 @@ def gemm(call: Call, a: Any, b: Any, c: Any = None) -> Any:
 def _scaled(x: Any, factor: float) -> Any:
     if factor == 1:
         return x
-    return x * (factor if x.dtype.kind == "f" else int(factor))
+    return x * (factor if dtype_kind(x.dtype) == "f" else int(factor))
 
 
 def einsum(call: Call, *operands: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.exchange.from_onnx.call import Call
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes.sizes import Size, product
 from chainrule.nn.activations import logsumexp
 from chainrule.numpy.statistics import size_value
@@ -44,7 +45,7 @@ def _product(x: Any, over: Any, keep: bool) -> Any:
 
 
 def _mean(x: Any, over: Any, keep: bool) -> Any:
-    if x.dtype.kind == "f":
+    if dtype_kind(x.dtype) == "f":
         return np.mean(x, over, keepdims=keep)
     count = product(tuple(x.shape[one] for one in over))
     whole = _sum(x, over, keep)
@@ -120,11 +121,17 @@ def running(function: Callable[..., Any], first: int) -> Callable[..., Any]:
 
 
 def _lowest(dtype: np.dtype) -> Any:
-    return -np.inf if dtype.kind == "f" else (False if dtype == np.bool_ else np.iinfo(dtype).min)
+    return (
+        -np.inf
+        if dtype_kind(dtype) == "f"
+        else (False if dtype == np.bool_ else np.iinfo(dtype).min)
+    )
 
 
 def _highest(dtype: np.dtype) -> Any:
-    return np.inf if dtype.kind == "f" else (True if dtype == np.bool_ else np.iinfo(dtype).max)
+    return (
+        np.inf if dtype_kind(dtype) == "f" else (True if dtype == np.bool_ else np.iinfo(dtype).max)
+    )
 
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.exchange.from_onnx.call import SMALL, Call
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.sizes.sizes import Size
 from chainrule.nn import convolution
 from chainrule.numpy.windows import padded, windows
@@ -172,7 +173,7 @@ def _last(axes: int) -> tuple[int, ...]:
 
 def max_pool(call: Call, x: Any) -> Any:
     """The largest of each window; where asked for, its position in the flattened operand."""
-    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    lowest = -np.inf if dtype_kind(x.dtype) == "f" else np.iinfo(x.dtype).min
     seen, places, _ = _seen(call, x, lowest)
     largest = np.max(seen, axis=_last(places.axes))
     if len(call.outputs) < 2 or not call.outputs[1]:

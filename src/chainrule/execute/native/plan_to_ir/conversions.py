@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from chainrule.execute.native.plan_to_ir.emit import BITS, Code, Operand, constant, element, like
+from chainrule.graph.dtypes import FLOAT32, computed_in, is_bfloat16
 
 FLOAT_TYPES = {2: "half", 4: "float", 8: "double"}
 
 
 def type_of(dtype: np.dtype) -> str:
-    """LLVM's type of one number in a register: `i1`, `i64`, `float`, ...
+    """LLVM's type of one number in a register: `i1`, `i64`, `float` (also of bfloat16), ...
 
     TypeError for a dtype that is no boolean, no integer of 1 to 8 bytes and no float of 2 to 8.
     """
@@ -18,9 +19,53 @@ def type_of(dtype: np.dtype) -> str:
         return "i1"
     if dtype.kind in "iu":
         return f"i{8 * dtype.itemsize}"
+    if is_bfloat16(dtype):
+        return "float"
     if dtype.kind == "f" and dtype.itemsize in FLOAT_TYPES:
         return FLOAT_TYPES[dtype.itemsize]
     raise TypeError(f"no kernel computes in {dtype}")
+
+
+def memory_type(dtype: np.dtype) -> str:
+    """LLVM's type of one number in memory."""
+    if is_bfloat16(dtype):
+        return "i16"
+    return "i8" if dtype.kind == "b" else type_of(dtype)
+
+
+def from_memory(code: Code, x: Operand, dtype: np.dtype) -> Operand:
+    """What memory holds, as it is in registers: bfloat16 is the upper half of a float."""
+    if dtype.kind == "b":
+        return code.compare("icmp ne", x, constant(0, x.type))
+    if not is_bfloat16(dtype):
+        return x
+    bits = code.convert("zext", x, like("i32", x.type))
+    bits = code.binary("shl", bits, constant(16, bits.type))
+    return code.convert("bitcast", bits, like("float", x.type))
+
+
+def to_memory(code: Code, x: Operand, dtype: np.dtype) -> Operand:
+    """The same the other way."""
+    if dtype.kind == "b":
+        return code.convert("zext", x, like("i8", x.type))
+    if not is_bfloat16(dtype):
+        return x
+    bits = code.convert("bitcast", x, like("i32", x.type))
+    bits = code.binary("lshr", bits, constant(16, bits.type))
+    return code.convert("trunc", bits, like("i16", x.type))
+
+
+def to_bfloat16(code: Code, x: Operand) -> Operand:
+    """A float rounded to the nearest bfloat16, of two the even one; NaN with its sign."""
+    word = like("i32", x.type)
+    bits = code.convert("bitcast", x, word)
+    last = code.binary("and", code.binary("lshr", bits, constant(16, word)), constant(1, word))
+    rounded = code.binary("add", bits, code.binary("add", last, constant(0x7FFF, word)))
+    signed = code.binary("and", bits, constant(0x80000000, word))
+    nan = code.binary("or", signed, constant(0x7FC00000, word))
+    bits = code.select(code.compare("fcmp uno", x, x), nan, rounded)
+    upper = code.binary("and", bits, constant(0xFFFF0000, word))
+    return code.convert("bitcast", upper, x.type)
 
 
 def cast(code: Code, x: Operand, source: np.dtype, target: np.dtype) -> Operand:
@@ -28,10 +73,14 @@ def cast(code: Code, x: Operand, source: np.dtype, target: np.dtype) -> Operand:
 
     Floats are rounded to nearest, or towards zero to integers.  A float that no int64 (for
     small integers, no int32) holds, and NaN, give its minimum, of which narrower integers keep
-    the lowest bits: 0.
+    the lowest bits: 0.  To bfloat16, numbers go by way of float32, as in ml_dtypes.
     """
     if source == target:
         return x
+    if is_bfloat16(target):
+        return to_bfloat16(code, cast(code, x, computed_in(source), FLOAT32))
+    if is_bfloat16(source):
+        return cast(code, x, FLOAT32, target)
     type_ = like(type_of(target), x.type)
     if target.kind == "b":
         zero = constant(0, x.type)

@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from chainrule.execute.native.plan_to_ir.conversions import (
+    from_memory,
+    memory_type,
+    to_bfloat16,
+    to_memory,
+)
+from chainrule.execute.native.plan_to_ir.conversions import type_of as register_type
 from chainrule.execute.native.plan_to_ir.differences import is_negated
 from chainrule.execute.native.plan_to_ir.emit import (
     BITS,
@@ -20,6 +27,7 @@ from chainrule.execute.native.plan_to_ir.emit import (
 )
 from chainrule.execute.native.plan_to_ir.quotients import Divisor, quotient
 from chainrule.execute.native.plan_to_ir.scalars import Typed, emit_expression
+from chainrule.graph.dtypes import is_bfloat16
 from chainrule.graph.node import Node
 from chainrule.plan.loops.loop_work import Instance, Kind, Store
 from chainrule.primitives.affine import Affine
@@ -30,19 +38,6 @@ from chainrule.primitives.sources import full
 FUSED = (np.dtype(np.float32), np.dtype(np.float64))  # products that a sum may take in
 ZERO, ONE = Operand("0", "i64"), Operand("1", "i64")
 Index = tuple[Instance, int, bool]  # an index with the length of its axis and whether it wraps
-
-
-def register_type(dtype: np.dtype) -> str:
-    """The LLVM type of one element in a register."""
-    if dtype.kind == "b":
-        return "i1"
-    bits = dtype.itemsize * 8
-    return {16: "half", 32: "float", 64: "double"}[bits] if dtype.kind == "f" else f"i{bits}"
-
-
-def memory_type(dtype: np.dtype) -> str:
-    """The LLVM type of one element in memory."""
-    return "i8" if dtype.kind == "b" else register_type(dtype)
 
 
 @dataclass(eq=False)
@@ -142,6 +137,8 @@ class Points:
                 value = self.number(one.node)
             case Kind.INDEX:
                 value = self._position(one.place, self.type(one.node.dtype))
+                if is_bfloat16(one.node.dtype):
+                    value = to_bfloat16(self.code, value)
             case Kind.MAP:
                 value = self._expression(one)
             case Kind.ONE_HOT:
@@ -155,7 +152,8 @@ class Points:
     def number(self, node: Node) -> Operand:
         """A uniform constant."""
         name = "value" if node.primitive is full else "size"
-        return constant(node.param(name), self.type(node.dtype))
+        value = constant(node.param(name), self.type(node.dtype))
+        return to_bfloat16(self.code, value) if is_bfloat16(node.dtype) else value
 
     def _expression(self, one: Instance) -> Operand:
         node = one.node
@@ -226,9 +224,7 @@ class Points:
         return self._from_memory(masked_load(code, pointer, wide, self.mask), node)
 
     def _from_memory(self, value: Operand, node: Node) -> Operand:
-        if node.dtype.kind != "b":
-            return value
-        return self.code.compare("icmp ne", value, constant(0, value.type))
+        return from_memory(self.code, value, node.dtype)
 
     def _gathered(self, pointer: Operand, stored: str, factor: int) -> Operand:
         """Every `factor`-th element from the pointer on, one in each lane."""
@@ -266,8 +262,7 @@ class Points:
 
     def _write(self, value: Operand, pointer: Operand, node: Node, place: Affine) -> None:
         code, width = self.code, self.width
-        if node.dtype.kind == "b":
-            value = code.convert("zext", value, with_lanes("i8", width))
+        value = to_memory(code, value, node.dtype)
         factor = place[-1] if self.places.columns and len(place) > 1 else 0
         if not width or factor == 1:
             if self.mask is None or not width:

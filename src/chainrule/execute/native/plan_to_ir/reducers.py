@@ -17,6 +17,7 @@ from chainrule.execute.native.plan_to_ir.emit import (
 )
 from chainrule.execute.native.plan_to_ir.emit_instances import register_type
 from chainrule.execute.native.plan_to_ir.scalars import Typed, emit_expression
+from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.plan.loops.loop_work import Instance
 from chainrule.primitives.primitive import Fold
@@ -30,7 +31,7 @@ def identity(node: Node, dtype: np.dtype) -> float | int:
     kernel = node.primitive.kernel
     assert isinstance(kernel, Fold)
     value = float(kernel.initial)
-    if dtype.kind == "f":
+    if dtype_kind(dtype) == "f":
         return value
     if abs(value) != float("inf"):
         return int(value)

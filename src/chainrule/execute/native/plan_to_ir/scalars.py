@@ -17,6 +17,7 @@ from chainrule.execute.native.libm.mathematics import (
 )
 from chainrule.execute.native.plan_to_ir import conversions
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand, constant
+from chainrule.graph.dtypes import computed_in, dtype_kind, is_bfloat16
 
 BOOL, FLOAT16, FLOAT32 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.float32)
 WORD = np.dtype(np.uint32)
@@ -54,7 +55,7 @@ class Typed(NamedTuple):
 
     def family(self) -> int:
         """The column of ARITHMETIC."""
-        return {"f": 0, "i": 1, "u": 1, "b": 2}[self.dtype.kind]
+        return {"f": 0, "i": 1, "u": 1, "b": 2}[dtype_kind(self.dtype)]
 
 
 def emit_expression(
@@ -65,7 +66,7 @@ def emit_expression(
     `names` gives inputs as `Typed` or as pairs (operand, dtype), all with as many lanes, and
     static parameters as they are: an int `exponent`, and the `dtype` to which `cast` converts.
     Both operands of an operation have one dtype; a number in the text takes that of the other
-    operand.  float16 is computed in float32 and rounded at the end.
+    operand.  float16 and bfloat16 are computed in float32 and rounded at the end.
 
     ValueError for what is not in the language, or has no meaning for these dtypes.
     """
@@ -74,7 +75,7 @@ def emit_expression(
     if not isinstance(value, Typed):
         raise ValueError(f"{expression!r} has no operand, only a number")
     operand, found = value.operand, value.dtype
-    if found != dtype and not (found == FLOAT32 and dtype == FLOAT16):
+    if found != dtype and not (found == FLOAT32 and computed_in(dtype) in (FLOAT16, FLOAT32)):
         raise ValueError(f"{expression!r} gives {found}, not {dtype}")
     return conversions.cast(code, operand, found, dtype)
 
@@ -125,6 +126,8 @@ class _Reader:
         if not isinstance(value, tuple):
             return value
         value = Typed(*value)
+        if is_bfloat16(value.dtype):  # in registers it is a float
+            return value._replace(dtype=FLOAT32)
         if value.dtype == FLOAT16:
             return Typed(conversions.cast(self.code, value.operand, FLOAT16, FLOAT32), FLOAT32)
         return value
@@ -146,7 +149,7 @@ class _Reader:
 
     def number(self, value: float, other: Typed) -> Typed:
         """A number of the text in the dtype of the other operand."""
-        if other.dtype.kind != "f" and value != int(value):
+        if dtype_kind(other.dtype) != "f" and value != int(value):
             raise ValueError(f"{self.expression!r}: {value} is no {other.dtype}")
         return Typed(constant(value, other.operand.type), other.dtype)
 
@@ -175,7 +178,7 @@ class _Reader:
     def comparison(self, relation: tuple[str, str], x: Typed, y: Typed) -> Typed:
         """A truth in each lane."""
         of_floats, of_integers = relation
-        if x.dtype.kind == "f":
+        if dtype_kind(x.dtype) == "f":
             word = f"fcmp {of_floats}"
         elif of_integers in ("eq", "ne"):
             word = f"icmp {of_integers}"
@@ -187,13 +190,13 @@ class _Reader:
         """- and ~."""
         code, operand = self.code, x.operand
         if isinstance(node.op, ast.Invert):
-            if x.dtype.kind == "f":
+            if dtype_kind(x.dtype) == "f":
                 raise self.refusal(node)
             ones = constant(True if x.dtype == BOOL else -1, operand.type)
             return Typed(code.binary("xor", operand, ones), x.dtype)
         if x.dtype == BOOL:
             raise self.refusal(node)
-        if x.dtype.kind == "f":
+        if dtype_kind(x.dtype) == "f":
             return Typed(code.negative(operand), x.dtype)
         return Typed(code.binary("sub", constant(0, operand.type), operand), x.dtype)
 
@@ -216,20 +219,20 @@ class _Reader:
             return Typed(OF_WORDS[name](self.code, *texts), WORD)
         if not operands:
             raise self.refusal(node)
-        if operands[0].dtype.kind == "f":
+        if dtype_kind(operands[0].dtype) == "f":
             if name not in FUNCTIONS:
                 raise self.refusal(node)
             return Typed(FUNCTIONS[name](self.code, *texts), operands[0].dtype)
         return self.whole(node, name, operands[0].dtype, *texts)
 
     def cast(self, x: Typed) -> Typed:
-        """To the parameter `dtype`; float16 is left to the end of the expression."""
+        """To the parameter `dtype`; float16 and bfloat16 are left to the end of the expression."""
         dtype = self.names["dtype"]
-        if dtype == FLOAT16 and x.dtype.kind == "f":
+        if dtype == FLOAT16 and dtype_kind(x.dtype) == "f":
             # Not by way of float32, which would round twice.
             narrow = conversions.cast(self.code, x.operand, x.dtype, FLOAT16)
             return Typed(conversions.cast(self.code, narrow, FLOAT16, FLOAT32), FLOAT32)
-        wanted = FLOAT32 if dtype == FLOAT16 else dtype
+        wanted = FLOAT32 if dtype == FLOAT16 else computed_in(dtype)
         return Typed(conversions.cast(self.code, x.operand, x.dtype, wanted), wanted)
 
     def whole(self, node: ast.Call, name: str, dtype: np.dtype, *operands: Operand) -> Typed:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chainrule.execute.native.plan_to_ir.ahead import Ahead
-from chainrule.execute.native.plan_to_ir.emit import Operand, constant, count, with_lanes
+from chainrule.execute.native.plan_to_ir.conversions import from_memory, to_memory
+from chainrule.execute.native.plan_to_ir.emit import Operand, count, with_lanes
 from chainrule.execute.native.plan_to_ir.emit_instances import (
     Places,
     Points,
@@ -255,11 +256,7 @@ class SweepCode:
         pointer = code.address(base, self._flat_column(list(points.places.columns)), stored)
         wide = with_lanes(stored, self.width)
         if value is not None:
-            shown = (
-                code.convert("zext", value, wide)
-                if stored == "i8" and one.node.dtype.kind == "b"
-                else value
-            )
+            shown = to_memory(code, value, one.node.dtype)
             if points.mask is None:
                 code.store(shown, pointer)
             else:
@@ -270,6 +267,4 @@ class SweepCode:
             if points.mask is None
             else masked_load(code, pointer, wide, points.mask)
         )
-        if one.node.dtype.kind == "b":
-            found = code.compare("icmp ne", found, constant(0, wide))
-        return found
+        return from_memory(code, found, one.node.dtype)
