@@ -14,6 +14,7 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
+import bytecode
 from vendored import CACHE, ROOT, Package, files_of
 
 PYODIDE = Package(
@@ -63,10 +64,12 @@ def write(target: Path, browser: Path, programs: Path) -> None:
         source = ROOT / "src"
         for path in sorted(source.rglob("*")):
             name = path.relative_to(source).as_posix()
-            if path.is_file() and path.suffix != ".pyc" and not name.startswith(LEFT_OUT):
+            unused = name.startswith(LEFT_OUT) or name.endswith((".pyc", ".md"))
+            if path.is_file() and not unused:
                 out.writestr(stamped(name), path.read_bytes())
         for path in (*browser.glob("*.py"), programs / "catalogue.py"):
             out.writestr(stamped(path.name), path.read_bytes())
+    bytecode.add(target, programs)
 
 
 def stamped(name: str) -> zipfile.ZipInfo:
