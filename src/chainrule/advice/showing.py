@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from math import inf, isnan
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.columns import in_columns
 from chainrule.graph.words import printable
 

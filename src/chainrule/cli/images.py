@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from chainrule.data import read
 from chainrule.data.digits import LARGEST_PIXEL
+from chainrule.dataclass import dataclass
 from chainrule.errors import DataFileError
 
 SIDE = 8  # pixels

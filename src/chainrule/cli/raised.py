@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
+
+from chainrule.dataclass import dataclass
 
 MOST_CHARACTERS = 1000  # of what the exception says
 

@@ -8,7 +8,6 @@ computes them again.  What is small for each row (maxima, sums) is kept in betwe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -18,6 +17,7 @@ from chainrule.control.packing import zeros_like
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import variable
 from chainrule.control.squares import Region, regions
+from chainrule.dataclass import dataclass
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, stamp, topological
 from chainrule.graph.rebuild import substituted

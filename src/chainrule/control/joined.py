@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chainrule.control.bodies import between
@@ -18,6 +17,7 @@ from chainrule.control.loops import Loop
 from chainrule.control.packing import packed, part_of, stacked_type, unpacked
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.rebuild import resting_on

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from chainrule.control.bodies import between, body_of, tidied
 from chainrule.control.packing import stacked_type, unpacked
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.primitive import Primitive

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from chainrule.control.packing import packed_type, strong
+from chainrule.dataclass import dataclass
 from chainrule.graph.body import Body
 from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType, array_type

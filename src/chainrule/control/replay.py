@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from chainrule.control.evaluate_body import program_of, store
 from chainrule.control.scan_node import scan
 from chainrule.control.while_node import unwind, while_
 from chainrule.control.wording import users_name
+from chainrule.dataclass import dataclass
 from chainrule.graph.body import Body, bodies_of
 from chainrule.graph.node import Node
 

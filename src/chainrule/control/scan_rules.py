@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.packing import matched, packed, stacked_type, unpacked, zeros_like
 from chainrule.control.seeds import Seeds, inner_condition
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import MemoryLimitError
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.sizes.sizes import Size

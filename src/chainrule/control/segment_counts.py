@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from chainrule.dataclass import dataclass
 from chainrule.plan.roles import WORTH_COMPILING
 
 LEAST = WORTH_COMPILING  # iterations of any loop

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +20,7 @@ from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries, variable
 from chainrule.control.segment_counts import Segments, least_states, segments
 from chainrule.control.sums import Sums, block_of, parts_after, run, sums_of
+from chainrule.dataclass import dataclass, replace
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.movement import concatenate, reshape, slice_

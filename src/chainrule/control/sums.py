@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +23,7 @@ from chainrule.control.loops import Loop
 from chainrule.control.packing import in_parts, some_rows
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries
+from chainrule.dataclass import dataclass, replace
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.sizes import sizes as sizes_

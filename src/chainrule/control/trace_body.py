@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.frontend.trace import Trace, call_traced
 from chainrule.frontend.traced import Traced

@@ -6,7 +6,6 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from chainrule.annotations import ElementType
 from chainrule.custom.fitting import fitted, parts_of
 from chainrule.custom.rules import BatchedRules, Nodes, called, rule_trace, shown, unplaced
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.errors import NotDifferentiableError, TypeSpecError, UnsupportedError
 from chainrule.frontend.errors.types_shown import type_text
 from chainrule.graph.node import Node

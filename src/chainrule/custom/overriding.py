@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
 from typing import Any
@@ -22,6 +21,7 @@ from chainrule.custom.rules import (
     shown,
     unplaced,
 )
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import NotDifferentiableError
 from chainrule.frontend.trace import Trace
 from chainrule.graph.node import Node, topological

@@ -8,13 +8,13 @@ Repository, 1998, DOI 10.24432/C50P49, licence CC BY 4.0; as carried by scikit-l
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import DataFileError, InputError
 from chainrule.tracebacks import entry
 

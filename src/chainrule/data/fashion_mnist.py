@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from chainrule.data.files import damaged
 from chainrule.data.idx import read_idx
+from chainrule.dataclass import dataclass
 from chainrule.errors import DataFileError
 from chainrule.tracebacks import entry
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError, ShapeError
 from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.structure import Structure, flatten

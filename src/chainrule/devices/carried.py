@@ -10,8 +10,8 @@ Nor where it does not follow from the batch, as with a key or a count: it is the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.pieces import is_everywhere
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph

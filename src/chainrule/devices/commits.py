@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as Collection
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.instructions import (
     AllReduce,
     Await,

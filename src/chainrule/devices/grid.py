@@ -6,8 +6,8 @@ A stage has one part of the model, or several chunks: chunk c of all is on stage
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
 
 

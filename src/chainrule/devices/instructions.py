@@ -6,8 +6,9 @@ there once a step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from chainrule.dataclass import dataclass
 
 
 class Key(NamedTuple):

@@ -13,10 +13,10 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 
 FOLDER = "CHAINRULE_JOB"

@@ -7,8 +7,8 @@ order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.instructions import Key, Program, Send
 from chainrule.errors import InputError
 from chainrule.graph.types import ArrayType

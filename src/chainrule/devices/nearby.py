@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from mmap import mmap
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.system import file_of, file_without_name, mapped
 
 PART_NBYTES = 1 << 22  # of what is added at once: ranks meet twice for it

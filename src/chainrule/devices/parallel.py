@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.devices.given import at_first, given_to_ranks
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import Key, Program

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.carried import varying_of, with_own_values
 from chainrule.devices.instructions import Key
 from chainrule.graph.graph import Graph

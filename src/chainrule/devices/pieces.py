@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
+from chainrule.dataclass import dataclass, field
 from chainrule.devices.tensor.collectives import as_slice, own_part
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph

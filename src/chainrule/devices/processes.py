@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.cores import blas_held_to
 from chainrule.devices.instructions import COLLECTIVES, Begin, Key, Program
 from chainrule.devices.job import folder

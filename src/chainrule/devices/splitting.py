@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.devices.check import check_programs
 from chainrule.devices.commits import Commits, commits_of
 from chainrule.devices.cores import threads_of_rank

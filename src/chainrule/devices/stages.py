@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.pieces import is_everywhere
 from chainrule.devices.proportion import cut_in_proportion
 from chainrule.errors import InputError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
+from chainrule.dataclass import dataclass, field
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import AllGather, AllReduce, Collective, Key, ReduceScatter, Run
 from chainrule.devices.pieces import Piece, piece_of

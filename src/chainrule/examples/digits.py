@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from chainrule.annotations import float32
 from chainrule.data import digits, minibatches, train_test_split
+from chainrule.dataclass import dataclass
 from chainrule.errors import DivergenceError, InputError
 from chainrule.examples import mlp
 from chainrule.graph.graph import Graph

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from chainrule.data.fashion_mnist import fashion_mnist
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.examples import mlp_with_biases
 from chainrule.examples.digits import Rows, Settings, Training

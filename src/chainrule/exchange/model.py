@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import FrameType
 from typing import Any
@@ -13,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import InputError, programs_around
 from chainrule.frontend.by_hand import scope
 from chainrule.frontend.errors.refusing import require_flag

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import MemoryLimitError
 from chainrule.execute.overhead import arrays_nbytes
 from chainrule.graph.bytes_text import in_bytes

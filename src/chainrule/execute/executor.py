@@ -7,11 +7,11 @@ makes one of a function.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 

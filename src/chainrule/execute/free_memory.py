@@ -6,10 +6,10 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import MemoryLimitError
 from chainrule.execute.cgroups import groups, text_of
 

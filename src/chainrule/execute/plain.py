@@ -6,12 +6,12 @@ And calls any program that has no way of its own to be bound to arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.execute import reference
 from chainrule.execute.arguments import swapped_nbytes
 from chainrule.execute.executor import Executor, Program, Then, Traits

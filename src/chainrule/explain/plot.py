@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, inf, isfinite, log10
 from pathlib import Path
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.writing import write_svg
 from chainrule.graph.words import printable
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NoReturn
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import MemoryLimitError
 from chainrule.execute.free_memory import SWITCH, refuse_beyond_free
 from chainrule.graph.bytes_text import in_bytes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import ForeignValueError, InputError, MemoryLimitError
 from chainrule.execute.compiled import CompiledGraph
 from chainrule.execute.executors import call_of, executor_with, in_memory, prepare

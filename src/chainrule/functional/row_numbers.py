@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.execute.run import run_graph
 from chainrule.frontend.functions.elementwise import as_node

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError, NotDifferentiableError
 from chainrule.frontend.trace import Trace
 from chainrule.functional.arguments import Wrt

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.errors import NameLookupError
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from chainrule import source
+from chainrule.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from chainrule.graph.node import Node

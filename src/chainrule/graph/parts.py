@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from chainrule.dataclass import dataclass, field
 from chainrule.graph.node import Node
 from chainrule.graph.origin import UNKNOWN, Origin
 from chainrule.graph.sizes.sizes import Size

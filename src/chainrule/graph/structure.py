@@ -6,11 +6,11 @@ import dataclasses
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import optree
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 
 NAMESPACE = "chainrule"

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.disk import cache
 from chainrule.machine_code.forks import making
 from chainrule.machine_code.target import (

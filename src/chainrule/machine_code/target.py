@@ -17,10 +17,10 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.machine_code.forks import making
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.frontend.composite import trace_of
 from chainrule.graph.sizes.sizes import Size
 from chainrule.numpy.of_arrays import positions_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import DTypeError, ShapeError, UnsupportedError
 from chainrule.frontend.errors.types_shown import show_shape
 from chainrule.frontend.functions.elementwise import as_node, kind_of, lift, literal, to_dtype

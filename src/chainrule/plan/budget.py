@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.graph.node import Node
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.fragments import Fragments

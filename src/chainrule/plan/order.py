@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.checks import Checked, checks_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import SizeError
 from chainrule.graph.body import Body
 from chainrule.graph.frozen import NotPickled

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.node import Node
 from chainrule.plan.checks import reliance
 from chainrule.plan.choose_stored import AGAIN, EXACT

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, fields
 from chainrule.disk import cache
 from chainrule.machine_code.target import native_refusal
 from chainrule.plan.recomputation.ladder import EFFORT, ladder

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.node import Node, topological
 from chainrule.plan.checks import Check
 from chainrule.plan.loops.addresses import Strides, axis_by_axis, place_in_memory

@@ -8,12 +8,12 @@ the order in which the rows are named first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.node import Node
 from chainrule.plan.checks import Check
 from chainrule.plan.loops.nest import NestLayout

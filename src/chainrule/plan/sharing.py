@@ -6,10 +6,10 @@ and weighed otherwise is that of `duration`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.plan.loops.loop_work import LoopNest
 from chainrule.plan.loops.sweeps import cost
 from chainrule.plan.products.contraction import Gemm

@@ -6,10 +6,10 @@ vectors in SPEEDS.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any
 
+from chainrule.dataclass import dataclass, fields, replace
 from chainrule.errors import InputError
 
 

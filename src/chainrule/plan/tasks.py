@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.body import bodies_of
 from chainrule.graph.node import Node
 from chainrule.plan.checks import Check, reliance

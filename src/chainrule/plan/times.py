@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
 from typing import TYPE_CHECKING
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.text import instructions

@@ -7,9 +7,9 @@ on the same values, so that it gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from chainrule.dataclass import dataclass
 from chainrule.plan.recomputation.ladder import EFFORT
 from chainrule.plan.recomputation.problem import problem
 from chainrule.plan.recomputation.sequence import measured

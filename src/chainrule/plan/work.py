@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
 
+from chainrule.dataclass import dataclass, field
 from chainrule.graph.body import Body
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from chainrule.dataclass import dataclass
 
 # How strongly the outermost symbol of an expression binds: operands that bind more weakly get
 # brackets.  Mathematics and Python differ below sums: x < y ∧ z is x < (y & z) in no language.

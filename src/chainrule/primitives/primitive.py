@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.graph.dtypes import in_float32
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph

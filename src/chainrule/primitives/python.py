@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.dtypes import dtype_kind, in_python
 from chainrule.graph.sizes.sizes import Size, is_nonnegative, is_positive
 from chainrule.primitives.notation import (

@@ -7,11 +7,11 @@ as that of NumPy's linear algebra; copies change the dtype where operands and re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.graph.node import Node
 
 WIDE = np.dtype(np.float64)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.schedule.lives import BEFORE, Life, lives_of

@@ -6,9 +6,9 @@ A value that is written again, after its bytes were free for others, begins anot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from chainrule.dataclass import dataclass, field
 from chainrule.graph.node import Node
 
 BEFORE = -1  # the number of the moment before the first work

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from chainrule.dataclass import dataclass, field
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 

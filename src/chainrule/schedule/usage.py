@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.schedule.lifetimes import lifetimes_of

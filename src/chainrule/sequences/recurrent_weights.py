@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError, ShapeError
 from chainrule.frontend.errors.refusing import refuse, shown
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.plain import refuse_subclass

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from chainrule.dataclass import dataclass
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import ChainruleError, GradientCheckError, InputError, KinkWarning
 from chainrule.functional import jvp, vjp
 from chainrule.graph.dtypes import finfo

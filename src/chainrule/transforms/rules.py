@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.dtypes import dtype_kind, finfo
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic, logic, movement, reduce

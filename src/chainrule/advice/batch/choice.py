@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import exp, inf, isfinite, log
+
+from chainrule.dataclass import dataclass
 
 GOLDEN = 0.6180339887498949
 ROUNDS = 60  # of a search

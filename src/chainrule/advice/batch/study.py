@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from math import ceil, inf, isfinite
 from statistics import median
 from typing import Any
@@ -13,6 +12,7 @@ from chainrule.advice.batch.choice import Training, between, recommended, traini
 from chainrule.advice.noise.noise import GradientNoise
 from chainrule.advice.showing import Table, duration, number
 from chainrule.data.rows import rows_of
+from chainrule.dataclass import dataclass, field
 from chainrule.devices.planning.devices import products_of
 from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.execute.executors import executor_of

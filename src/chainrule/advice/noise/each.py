@@ -8,12 +8,12 @@ added are the norms.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from chainrule.advice.noise.holding import Held, bound_node, holding
 from chainrule.advice.noise.products import square, terms_of
 from chainrule.control.bodies import between
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError
 from chainrule.graph.free_names import free_name
 from chainrule.graph.graph import Graph

@@ -7,10 +7,11 @@ with which a step is half as good as one along G itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, nan
 
 import numpy as np
+
+from chainrule.dataclass import dataclass
 
 DOUBLINGS, HALVINGS = 200, 80  # of a search
 

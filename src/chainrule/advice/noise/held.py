@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from math import inf, nan
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,6 +12,7 @@ import numpy as np
 from chainrule.advice.noise.each import EachExample, each_example
 from chainrule.advice.noise.estimates import Noise, interval, noise_of, two_batch_noise
 from chainrule.advice.showing import Table, number
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute.arguments import checked, sizes_from
 from chainrule.execute.free_memory import free_memory

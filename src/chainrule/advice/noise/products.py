@@ -9,13 +9,13 @@ embedding, a_k is a one-hot row, and ⟨a_k, a_l⟩ says whether two places have
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.tensor.rules import labels_of
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import add, multiply

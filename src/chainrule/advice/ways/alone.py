@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from chainrule.advice.noise.holding import holding
 from chainrule.advice.noise.noise import forward_of
 from chainrule.advice.ways.way import OTHER, ROUNDING, TrainingWay
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.execute.executors import executor_of, executor_with
 from chainrule.explain.memory.report import MemoryReport, memory_of_step

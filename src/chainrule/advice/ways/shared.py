@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chainrule.advice.ways.way import OTHER, ROUNDING, TrainingWay
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.devices.instructions import AllGather, AllReduce, Begin, ReduceScatter, Send
 from chainrule.devices.planning.ask import search_of
 from chainrule.devices.planning.choose import Followed, Search

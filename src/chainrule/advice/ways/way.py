@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from chainrule.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.measured_runs import Measure, Run

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from chainrule.advice.showing import Table, duration, number
 from chainrule.advice.ways.alone import Alone
 from chainrule.advice.ways.shared import Shared
 from chainrule.advice.ways.way import OTHER, TrainingWay
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.pins import sizes_of
 from chainrule.errors import InputError, MemoryLimitError

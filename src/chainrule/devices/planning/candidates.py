@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
+from chainrule.dataclass import dataclass, field
 from chainrule.devices.reports.timeline_text import duration
 from chainrule.devices.stages import TIME
 from chainrule.graph.bytes_text import in_bytes

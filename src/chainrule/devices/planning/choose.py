@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.devices.carried import Carried, carried_in
 from chainrule.devices.keeping import most_under_way
 from chainrule.devices.parts import Parts, parts_at

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from math import fsum, prod
 
+from chainrule.dataclass import dataclass, fields
 from chainrule.devices.parts import Parts
 from chainrule.devices.planning.devices import Group, Link
 from chainrule.devices.reports.times import adding_seconds

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from itertools import accumulate
@@ -13,6 +12,7 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.stages import BYTES_EACH_SECOND, MESSAGE_SECONDS
 from chainrule.errors import InputError
 from chainrule.graph.bytes_text import nbytes_of

@@ -6,9 +6,9 @@ The time is that of the pipeline, stage by stage, and of adding up and updating 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.devices.planning.costs import StageCosts, together
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.pins import Way

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.grid import Grid
 from chainrule.devices.planning.devices import count_of
 from chainrule.devices.stages import TIME

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import (
     COLLECTIVES,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.pieces import Piece
 from chainrule.devices.reports.values import WORKSPACE, called
 from chainrule.execute.executor import Program, Traits

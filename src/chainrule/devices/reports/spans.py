@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chainrule.dataclass import dataclass, field
 from chainrule.devices.grid import Grid
 from chainrule.devices.pieces import PASSES
 from chainrule.errors import InputError

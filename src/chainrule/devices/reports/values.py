@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.instructions import Key, Run
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.words import expression

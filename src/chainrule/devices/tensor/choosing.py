@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.tensor.collectives import SHARDS
 from chainrule.devices.tensor.layouts import WHOLE, Layout, fits
 from chainrule.devices.tensor.rules import Rule, labels_of, rules_of

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from chainrule.dataclass import dataclass
 from chainrule.graph.types import ArrayType
 
 

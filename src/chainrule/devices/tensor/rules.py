@@ -7,9 +7,9 @@ computed on whole operands, by each rank alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import prod
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.tensor.layouts import PARTIAL, WHOLE, Layout
 from chainrule.graph.node import Node
 from chainrule.primitives.affine import IndexMap

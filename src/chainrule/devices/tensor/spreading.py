@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
+from chainrule.dataclass import dataclass, field
 from chainrule.devices.tensor.collectives import (
     all_gather,
     all_reduce,

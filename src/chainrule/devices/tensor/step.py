@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.devices.grid import Grid
 from chainrule.devices.parts import Parts
 from chainrule.devices.tensor.collectives import REPLICAS, SHARDS

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import DataFileError
 from chainrule.exchange.from_onnx.call import Call
 from chainrule.exchange.from_onnx.tensors import Tensors

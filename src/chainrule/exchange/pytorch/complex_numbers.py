@@ -6,11 +6,11 @@ Inputs, parameters and results of a graph are real; what happens in between may 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.exchange.pytorch.indexing import INDEXING
 from chainrule.exchange.pytorch.products import PRODUCTS
 from chainrule.exchange.pytorch.reductions import REDUCTIONS

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import UnsupportedError
 from chainrule.exchange.pytorch.complex_numbers import COMPLEX
 from chainrule.exchange.pytorch.creating import CREATORS

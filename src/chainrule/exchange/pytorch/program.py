@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.exchange.pytorch.complex_numbers import Complex
 from chainrule.exchange.pytorch.sources import Frame
 from chainrule.exchange.pytorch.values import is_array

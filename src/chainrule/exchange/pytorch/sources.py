@@ -11,8 +11,9 @@ import ast
 import linecache
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from types import CodeType
+
+from chainrule.dataclass import dataclass, replace
 
 NO_GRAD = "<no gradients>"  # the innermost line of an operator that ran without them
 _FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.M)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME, program
 from chainrule.execute.native.planned import planned

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import SizeError
 from chainrule.execute.forms import quick_forms
 from chainrule.explain.cost import table

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute.free_memory import give_back, refuse_beyond_free
 from chainrule.execute.made_up import made_up

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from chainrule.dataclass import dataclass, field
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.units import Unit, Units
 from chainrule.explain.reading.statements import Direction, Pass

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.bands import Entry, Flat, Role
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.mirrored import Mirror

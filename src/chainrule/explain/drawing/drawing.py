@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.explain.drawing.dot import dot_of
 from chainrule.explain.drawing.figure import Form

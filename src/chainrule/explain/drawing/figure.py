@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from chainrule.dataclass import dataclass, field
 
 SIDE = 52.0  # of a square, and the diameter of a circle, in pixels
 

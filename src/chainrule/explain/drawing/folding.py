@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import InputError
 from chainrule.explain.drawing.bands import Flat, Role, operator_key, value_key
 from chainrule.explain.drawing.bundles import Bundle, mirrored, of_updates, parameters_of

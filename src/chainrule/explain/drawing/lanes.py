@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.node import Node
 from chainrule.graph.origin import Scope
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import groupby
+
+from chainrule.dataclass import dataclass
 
 LOWERED_LETTERS = "tsijklmruv"  # those that have a lowered form
 _INDICES: Mapping[str, str] = dict(zip("ₜₛᵢⱼₖₗₘᵣᵤᵥ₊₋", "tsijklmruv+−", strict=True))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from chainrule.dataclass import dataclass, field
 from chainrule.explain.drawing.bands import OPERATORS, Entry, Role
 from chainrule.explain.drawing.bundles import Bundle
 from chainrule.explain.drawing.figure import SIDE, Form, Item, Kept

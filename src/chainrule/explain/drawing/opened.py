@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from chainrule.control import cond_primitive, scan_primitive, unwind
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.expressions import constant_text, short_expression
 from chainrule.explain.drawing.lettering import LOWERED_LETTERS, lowered
 from chainrule.explain.reading.bodies import inner_graphs, is_loop_or_choice, results

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.explain.drawing.expressions import SILENT
 from chainrule.explain.drawing.lanes import Lanes
 from chainrule.explain.drawing.units import Unit, Units

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from chainrule.control import cond_primitive
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.explain.drawing import words as wordings
 from chainrule.explain.drawing.bands import Builder, Flat
 from chainrule.explain.drawing.figure import Band, Figure, Group, Item, Link

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.reading.symbols import SUBSCRIPTS
 from chainrule.primitives.notation import ATOM, PRODUCT
 from chainrule.primitives.primitive import Contract, Primitive

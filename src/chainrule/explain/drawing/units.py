@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.expressions import is_silent, symbol_scopes
 from chainrule.explain.drawing.lanes import Lanes
 from chainrule.explain.reading.statements import (

@@ -6,10 +6,10 @@ Any function of one array, element by element, is φ, with its name below the ci
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from chainrule.control import cond_primitive
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.axes import index_of, index_of_call
 from chainrule.explain.drawing.expressions import (
     is_number,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.bands import Flat
 from chainrule.explain.drawing.figure import Band, Form
 from chainrule.explain.drawing.folding import Folding

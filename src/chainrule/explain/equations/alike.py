@@ -6,10 +6,10 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from operator import sub
 from typing import TypeGuard
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.explain.equations.parts import (
     Name,
     Part,

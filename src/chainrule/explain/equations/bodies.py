@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from chainrule.dataclass import dataclass, field
 from chainrule.explain.equations.building import Builder
 from chainrule.explain.equations.formula import Auxiliary, Formula, Held, Named
 from chainrule.explain.equations.functions import Functions

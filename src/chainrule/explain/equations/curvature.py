@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.equations.formula import Unit
 from chainrule.explain.equations.functions import Functions
 from chainrule.explain.reading.statements import GENERATED

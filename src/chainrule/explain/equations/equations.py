@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError, NameLookupError
 from chainrule.explain.equations.alike import LETTERS, Folds, Numbered
 from chainrule.explain.equations.bodies import Opened, Page

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from chainrule.dataclass import dataclass, field
 from chainrule.graph.node import Node
 from chainrule.primitives.notation import Form
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.explain.reading.symbols import Notation
 from chainrule.graph.cached import cached_property
 from chainrule.primitives.notation import ATOM, SIDE_BY_SIDE, TEXT_FRACTION

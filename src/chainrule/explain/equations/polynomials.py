@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.equations.matrices import is_identity
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import add, multiply, negative, subtract

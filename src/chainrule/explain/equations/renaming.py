@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.explain.equations.formula import Applied, Auxiliary, Chain, Formula, Named, Total
 from chainrule.explain.equations.spanning import spans
 from chainrule.graph.node import Node

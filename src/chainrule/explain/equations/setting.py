@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.explain.equations import parts
 from chainrule.explain.equations.formula import (
     Applied,

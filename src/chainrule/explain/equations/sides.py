@@ -7,9 +7,9 @@ then its value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.explain.equations.curvature import Block, Curvatures
 from chainrule.explain.equations.formula import (
     Applied,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from chainrule.dataclass import dataclass, field
 from chainrule.explain.reading.symbols import Notation
 
 

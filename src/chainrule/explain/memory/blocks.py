@@ -7,12 +7,12 @@ program, that are the rows that its backward pass reads instead of computing the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from chainrule.control.packing import stacked_type
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries
 from chainrule.control.wording import in_words
+from chainrule.dataclass import dataclass
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.body import holds_bodies

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import InputError, SizeError
 from chainrule.execute.free_memory import free_memory
 from chainrule.explain.memory.margins import MEASURE, in_words

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import SizeError
 from chainrule.explain.memory import polynomials
 from chainrule.explain.memory.polynomials import Polynomial

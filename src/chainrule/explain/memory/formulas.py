@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.memory import polynomials
 from chainrule.explain.memory.formula import Formula, formula
 from chainrule.explain.memory.kinds import Kind

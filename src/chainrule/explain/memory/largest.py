@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.explain.memory.formula import Formula
 from chainrule.graph.bind import check_conditions

@@ -7,10 +7,10 @@ arrays alone, so others are copied for as long as a call takes.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node

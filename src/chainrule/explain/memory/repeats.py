@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.explain.memory.why import first_named
 from chainrule.graph.node import Node

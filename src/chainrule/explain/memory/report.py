@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import InputError
 from chainrule.execute.executors import executor_named, executor_with, in_memory
 from chainrule.execute.forms import form_like

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chainrule.dataclass import dataclass
 from chainrule.execute.executor import Program
 from chainrule.execute.executors import executor_of, prepare
 from chainrule.explain.memory.kinds import Kind, kinds_of, saved_values

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.memory.run_memory import WORKSPACE, RunMemory
 
 

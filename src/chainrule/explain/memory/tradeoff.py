@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute.executors import executor_of, executor_with
 from chainrule.explain.memory.margins import MEASURE, margin

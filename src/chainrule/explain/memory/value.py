@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from chainrule.dataclass import dataclass
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.explain.memory.why import reason, seen_in, whole_name

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.memory.blocks import block_of
 from chainrule.explain.memory.kinds import Kind
 from chainrule.explain.memory.run_memory import RunMemory

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from chainrule.dataclass import dataclass
 from chainrule.explain.nonfinite.fault import Fault
 from chainrule.explain.nonfinite.phrases import Names, beneath, phrase
 from chainrule.graph.node import Node

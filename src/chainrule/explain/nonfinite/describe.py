@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.explain.nonfinite.case import Case, Cause
 from chainrule.explain.nonfinite.causes import cause_of
 from chainrule.explain.nonfinite.diagnosis import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.nonfinite.phrases import number
 from chainrule.explain.values.statistics import Statistics
 from chainrule.graph.in_notebooks import ShownByText

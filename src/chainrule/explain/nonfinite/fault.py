@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from chainrule.control.replay import Turn, turns
+from chainrule.dataclass import dataclass
 from chainrule.execute.reference import evaluate
 from chainrule.explain.nonfinite.flow import back, is_pointwise, sizes_of
 from chainrule.explain.nonfinite.trail import Trail

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.nonfinite.births import born, handed_on, is_finite, is_mask
 from chainrule.explain.nonfinite.flow import back
 from chainrule.explain.nonfinite.turn_trails import TurnTrails, Within, trails_of_turns

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chainrule.control.replay import carried, parts, turns
+from chainrule.dataclass import dataclass
 from chainrule.execute.reference import evaluate
 from chainrule.explain.nonfinite.births import is_finite
 from chainrule.explain.nonfinite.flow import sizes_of

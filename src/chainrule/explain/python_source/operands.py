@@ -7,11 +7,11 @@ uniform constant, and a cast of one of Python's numbers are not written.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.python_source.numbers import float_text
 from chainrule.graph.node import Node
 from chainrule.graph.types import Shape

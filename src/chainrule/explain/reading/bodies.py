@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from chainrule.control import CONTROL, cond_primitive, scan_primitive
 from chainrule.control.packing import result_types, strong
+from chainrule.dataclass import dataclass
 from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.reading.symbols import parted
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import InputError
 from chainrule.graph.graph import Graph
 from chainrule.graph.words import printable

@@ -5,9 +5,10 @@ from __future__ import annotations
 import graphlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from chainrule.dataclass import dataclass
 
 ENTRY = "boot.js"
 STYLES = (  # later ones count more

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from chainrule.control.wording import in_words
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.bands import Builder, Entry, Flat, operator_key
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.mirrored import Mirror

@@ -7,8 +7,8 @@ step of a long loop shares would otherwise be arrows across the whole drawing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.explain.drawing.bands import Entry, Flat, Role, operator_key
 from chainrule.explain.drawing.figure import Form, Item
 from chainrule.explain.drawing.labels import COPY_MOST, COPY_ROOM, COPY_SIZES

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.figure import Group, Item
 from chainrule.explain.drawing.layout.alone import (
     Alone,

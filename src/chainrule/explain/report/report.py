@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.execute import Run
 from chainrule.execute.run import Keep

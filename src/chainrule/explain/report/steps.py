@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.explain.memory.why import Timing, last_read, outliving, seen_in
 from chainrule.explain.report.circles import Circle, circles_of

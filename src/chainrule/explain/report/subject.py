@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.arguments import sizes_from

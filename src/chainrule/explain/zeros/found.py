@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.zeros.causes import Why
 from chainrule.explain.zeros.units import DeadUnits
 from chainrule.graph.in_notebooks import ShownByText

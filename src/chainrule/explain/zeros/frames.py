@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from chainrule.control.cond_node import cond
 from chainrule.control.replay import Turn, carried, parts, turns
 from chainrule.control.wording import users_name
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import ChainruleError
 from chainrule.execute.reference import apply
 from chainrule.explain.zeros.causes import Splitter

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.reading.bodies import is_stacked, results
 from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.graph import Graph

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import numpy as np
 
 from chainrule.control.replay import carried
 from chainrule.control.wording import gives_derivatives
+from chainrule.dataclass import dataclass, field
 from chainrule.explain.nonfinite import flow
 from chainrule.explain.zeros.causes import Why
 from chainrule.explain.zeros.found import Cause, ZeroElements

@@ -7,8 +7,9 @@ bottom, so that `()` knows nothing at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from types import CodeType
+
+from chainrule.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

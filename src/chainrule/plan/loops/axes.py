@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from math import prod
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest
 from chainrule.primitives.affine import Affine, Domain
 

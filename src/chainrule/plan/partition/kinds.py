@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.plan.partition.problem import Problem
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from chainrule.dataclass import dataclass
 from chainrule.plan.partition.problem import Problem, Times
 from chainrule.plan.recomputation.problem import Numbers, grouped
 

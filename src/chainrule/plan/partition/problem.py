@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from operator import index
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.plan.recomputation.problem import (
     MOST_NBYTES,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from time import monotonic
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.plan.partition.downsets import DownSets, down_sets
 from chainrule.plan.partition.kinds import MOST_STATES, kinds_of
 from chainrule.plan.partition.loads import Stages, loads

@@ -6,9 +6,9 @@ Every answer is checked by the plain count of `loads.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from time import monotonic
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.partition.anywhere import anywhere

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.machine_code.kernel import Kernel
 from chainrule.machine_code.translate import Floats, Ints
 from chainrule.plan.partition.downsets import BITS, NONE, DownSets

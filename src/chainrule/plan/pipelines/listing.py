@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.plan.pipelines.stages import Kind, Orders, Stages, Task
 
 NEAR = 1e-9  # of the longest task: times nearer than that are the same

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.pipelines import exact

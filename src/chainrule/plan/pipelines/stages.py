@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from operator import index
 from typing import Any, NamedTuple
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 
 Seconds = float | Sequence[float]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InvariantError
 from chainrule.plan.pipelines.stages import Kind, Orders, Stages, Task
 

@@ -8,12 +8,12 @@ one; one row, one column and one inner axis make the matrices, what remains beco
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations, product
 from math import prod
 from typing import Literal
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.graph.node import Node
 from chainrule.primitives.affine import row_major
 from chainrule.primitives.products import contract

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.dtypes import finfo
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node

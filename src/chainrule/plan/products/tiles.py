@@ -10,11 +10,11 @@ both matrices always.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.plan.products.contraction import Gemm, Loop
 from chainrule.plan.sharing import busiest
 

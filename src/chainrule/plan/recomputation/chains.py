@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.plan.recomputation.problem import Problem
 
 MOST_LEVELS = 1_000  # of memory: where bytes have no such common unit, they are rounded up

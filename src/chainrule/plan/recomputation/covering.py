@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.plan.recomputation.problem import Problem
 
 TOLERANCE = 1e-6  # of HiGHS, for integers

@@ -9,10 +9,9 @@ The functions on a `Walk` are of the small part of Python that `machine_code/tra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.machine_code.kernel import Kernel
 from chainrule.machine_code.translate import Floats, Ints
 from chainrule.plan.recomputation.arrays import Rows

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.cached import cached_property
 from chainrule.plan.recomputation.problem import Numbers
 

@@ -7,10 +7,10 @@ for: who takes the cheapest sequence within a budget never pays more for more by
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.machine_code.target import native_refusal
 from chainrule.plan.recomputation.chains import ChainSchedules
 from chainrule.plan.recomputation.early import early

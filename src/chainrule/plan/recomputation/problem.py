@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import index
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError
 from chainrule.plan.recomputation.arrays import Arrays, flags, rows_of
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from time import monotonic
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.plan.recomputation.problem import Problem, problem

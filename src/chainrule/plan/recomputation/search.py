@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.plan.recomputation.anneal import KERNEL
 from chainrule.plan.recomputation.bounds import lower_bound
 from chainrule.plan.recomputation.chains import best_of_chain

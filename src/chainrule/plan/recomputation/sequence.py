@@ -4,10 +4,10 @@ method."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.plan.recomputation.arrays import Array
 from chainrule.plan.recomputation.problem import Problem
 

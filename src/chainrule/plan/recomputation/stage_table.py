@@ -9,11 +9,11 @@ alike, as the layers of a network are, are solved once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.plan.recomputation.keepings import Keeping, keepings
 from chainrule.plan.recomputation.stages import Stage
 

@@ -4,10 +4,10 @@ backward and read what they save."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.plan.recomputation.cuts import cuts
 from chainrule.plan.recomputation.keepings import Inside
 from chainrule.plan.recomputation.problem import Problem

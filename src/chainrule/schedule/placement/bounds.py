@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.schedule.placement.piece import Integers, Piece
 
 NEVER = 1 << 62

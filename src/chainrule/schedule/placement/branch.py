@@ -14,13 +14,13 @@ search to the next.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.dataclass import dataclass, field
 from chainrule.schedule.placement.bounds import NEVER, Fit, Misfit, tightened
 from chainrule.schedule.placement.piece import Integers, Piece
 

@@ -7,12 +7,12 @@ often is through at once.  So each gets a number of nodes, and the number grows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.dataclass import dataclass
 from chainrule.schedule.placement.blocks import Block, Offsets, unit_of
 from chainrule.schedule.placement.bounds import NEVER
 from chainrule.schedule.placement.branch import Answer, Experience, Guide, search

@@ -7,10 +7,10 @@ be impossible, and some on the way from there to the best arena found.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from time import monotonic
 
+from chainrule.dataclass import dataclass
 from chainrule.schedule.placement.blocks import Block, Offsets, arena_nbytes, conflicts_of
 from chainrule.schedule.placement.branch import Answer
 from chainrule.schedule.placement.effort import Attempt, Problem, problem

@@ -9,11 +9,12 @@ of them at once, by NumPy: memberships (a block in a section) are listed section
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+
+from chainrule.dataclass import dataclass
 
 Integers = NDArray[np.int64]
 

@@ -9,11 +9,11 @@ an exact search go on from there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import index
 from time import monotonic
 from typing import NamedTuple
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.schedule.placement.blocks import Block, arena_nbytes, largest_load

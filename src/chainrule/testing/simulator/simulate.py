@@ -6,9 +6,9 @@ The simulator knows the graph and the records, and nothing of how a planner chos
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import NoReturn
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.node import Node
 from chainrule.primitives.indexing import bounds
 from chainrule.primitives.primitive import Gather, Given

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import DataFileError, InputError, UnsupportedError
 from chainrule.graph.dtypes import bfloat16
 from chainrule.train.checkpoints.durable import write_durably

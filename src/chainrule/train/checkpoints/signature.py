@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import digest_of, structural_hash
 from chainrule.graph.types import type_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError
 from chainrule.execute.arguments import bound_to
 from chainrule.execute.executor import Program

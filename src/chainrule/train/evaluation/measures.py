@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import NDArray
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import IndexOutOfRangeError
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.train.step.counting import Accuracy

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.errors import InputError
 from chainrule.execute.casting import in_own_precision
 from chainrule.execute.executors import executor_with

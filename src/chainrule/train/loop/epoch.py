@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from chainrule.dataclass import dataclass
 from chainrule.train.evaluation.measures import Measures
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.train.loop.epoch import Epoch
 

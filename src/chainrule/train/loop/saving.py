@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.errors import DataFileError, InputError, StateError
 from chainrule.train.checkpoints import Checkpoint, Checkpoints
 from chainrule.train.loop.assembly import Assembled

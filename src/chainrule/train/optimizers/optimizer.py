@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.errors import InputError
 from chainrule.primitives.arithmetic import multiply
 from chainrule.primitives.movement import broadcast_to

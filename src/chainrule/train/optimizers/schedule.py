@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from chainrule.dataclass import dataclass, field
 
 ScheduleRule = Callable[[Any, Mapping[str, Any]], Any]  # of Values, as for an Optimizer's rule
 

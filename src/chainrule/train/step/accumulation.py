@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.graph.free_names import free_name
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp

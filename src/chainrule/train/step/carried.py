@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.graph.dtypes import in_python
 from chainrule.graph.free_names import free_name

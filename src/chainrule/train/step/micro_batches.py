@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.errors import ChainruleError, IndexOutOfRangeError, InputError
 from chainrule.execute import Run
 from chainrule.execute.arguments import bound_to, sizes_from, swapped_nbytes

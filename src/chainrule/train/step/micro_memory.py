@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.errors import MemoryLimitError, SizeError
 from chainrule.execute.budget import with_copies
 from chainrule.execute.executor import InPlace

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.execute import Run, run_graph
 from chainrule.execute.casting import in_own_precision

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from chainrule.annotations import MISSING
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.functional.arguments import takes_keywords
 from chainrule.graph.graph import Graph

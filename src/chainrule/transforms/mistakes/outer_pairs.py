@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import BroadcastWarning, ChainruleError
 from chainrule.graph.node import Node, topological
 from chainrule.graph.origin import Origin

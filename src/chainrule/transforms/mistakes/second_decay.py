@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import ChainruleError
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological

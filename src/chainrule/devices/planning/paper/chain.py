@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.parts import Parts
 from chainrule.devices.pieces import is_everywhere
 from chainrule.graph.node import Node, topological

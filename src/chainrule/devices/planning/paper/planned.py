@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.devices.parts import Parts, parts_at
 from chainrule.devices.planning.ask import advice_on_parts, refuse_sum
 from chainrule.devices.planning.devices import Devices, Group, count_of

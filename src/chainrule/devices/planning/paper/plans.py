@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from itertools import accumulate
 from math import fsum
 from operator import mul
 from typing import Any, NamedTuple
 
+from chainrule.dataclass import dataclass, fields, replace
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.model import apart, orders_of
 from chainrule.devices.planning.paper.pricing import Price

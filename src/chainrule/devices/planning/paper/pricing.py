@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import fsum
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.planning.devices import Group, Link
 from chainrule.devices.planning.paper.chain import Element
 from chainrule.devices.planning.paper.ways import Spread, spread

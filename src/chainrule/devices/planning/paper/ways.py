@@ -9,8 +9,8 @@ up over the devices.  Going back, so is the gradient of each whole value that wa
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.devices.tensor.rules import rules_of as tensor_rules
 from chainrule.graph.node import Node
 from chainrule.primitives.primitive import Contract, Fold, Gather

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand, constant, count
 from chainrule.primitives.routines import Block, Copy, Numbers, Permute, Swap, Unit
 

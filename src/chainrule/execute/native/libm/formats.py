@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.emit import BITS, Code, Operand, constant, element, like
 
 

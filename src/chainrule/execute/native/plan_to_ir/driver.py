@@ -11,10 +11,10 @@ of range: then nothing that was given has been overwritten.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, field
 from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES
 from chainrule.execute.native.lapack.routine_code import emit_routine
 from chainrule.execute.native.plan_to_ir.emit import Module

@@ -16,11 +16,11 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import EvaluationError
 
 ROUTINES = ("sgemm", "dgemm", "sgemv", "dgemv", "sdot", "ddot")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand, constant
 from chainrule.plan.products.contraction import Gemm, Loop
 

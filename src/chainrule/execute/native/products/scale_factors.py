@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand, constant
 from chainrule.execute.native.plan_to_ir.emit_instances import Places, Points, register_type
 from chainrule.graph.node import Node

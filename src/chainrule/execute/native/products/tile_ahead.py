@@ -7,8 +7,7 @@ at once would take the places in which the tile's own lines arrive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.emit import BITS, Code, Operand, constant
 from chainrule.execute.native.products.product_code import ZERO, moved
 

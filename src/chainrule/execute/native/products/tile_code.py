@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand, constant
 from chainrule.execute.native.products.product_code import ONE, TYPES, ZERO, moved, offset
 from chainrule.execute.native.products.tile_ahead import STEPS, Region, line_count

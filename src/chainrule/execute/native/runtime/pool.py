@@ -29,10 +29,10 @@ import os
 import signal
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.execute.cgroups import groups, text_of
 from chainrule.execute.native.runtime.pool_code import MOST_WORKERS, POOL, POOL_NBYTES, runtime_text

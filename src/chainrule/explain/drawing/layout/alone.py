@@ -8,8 +8,8 @@ forward band and downward in the backward band, at the middle of its row 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.figure import Form, Item, Kept, Rectangle
 from chainrule.explain.drawing.layout.grid import Course, Grid
 from chainrule.explain.drawing.layout.kept import Mirror, Mirrored, mirror

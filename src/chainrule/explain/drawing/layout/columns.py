@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.layout.flow import Flow
 from chainrule.explain.drawing.layout.grid import Task
 from chainrule.explain.drawing.layout.scopes import Kind

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.layout.grid import Task, adjacency
 from chainrule.explain.drawing.layout.scopes import Kind
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.layout.scopes import Connection, Kind
 
 

@@ -6,9 +6,9 @@ Heights are those of the mirrored band: y grows downward from the middle of its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import ceil, floor
 
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.explain.drawing.figure import SIDE, Item, Kept, Points, Rectangle
 from chainrule.explain.drawing.layout.metrics import (
     DOWNWARD,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.figure import Item
 from chainrule.explain.drawing.layout.scopes import TOP
 from chainrule.explain.drawing.layout.tracks import Pieces

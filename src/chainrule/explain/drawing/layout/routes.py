@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import cos, radians, sin, sqrt
 from typing import NamedTuple
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.figure import Form, Item, Points, Rectangle
 from chainrule.explain.drawing.layout.grid import Course
 from chainrule.explain.drawing.layout.metrics import Across, Along

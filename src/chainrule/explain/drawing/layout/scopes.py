@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
+from chainrule.dataclass import dataclass, field
 from chainrule.explain.drawing.figure import Group, Item
 
 TOP = -1  # the scope of what is in no group

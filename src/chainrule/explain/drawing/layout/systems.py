@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.explain.drawing.figure import Arrow, Placement, Points, Rectangle, Stub
 
 MARGIN = 24.0  # pixels beside a folded picture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.layout.grid import Course
 from chainrule.explain.drawing.layout.whole import Stretch
 

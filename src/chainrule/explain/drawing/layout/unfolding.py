@@ -8,9 +8,9 @@ nearer to those below it, in any column or channel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.layout.grid import Course
 from chainrule.explain.drawing.layout.whole import End, Stretch
 

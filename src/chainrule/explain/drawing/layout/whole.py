@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from chainrule.dataclass import dataclass
 from chainrule.explain.drawing.figure import Group, Item
 from chainrule.explain.drawing.layout.grid import Course, Grid, Task
 from chainrule.explain.drawing.layout.rows import arrange
