@@ -8,7 +8,7 @@ the partition has no cycles by construction.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from math import prod
 
 from chainrule.dataclass import dataclass
@@ -16,7 +16,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.checks import Checked, checks_of
 from chainrule.plan.loops.candidates import Candidates
-from chainrule.plan.loops.fuse import Nest, is_one_hot
+from chainrule.plan.loops.fuse import LARGEST, Nest, is_one_hot
 from chainrule.plan.products.fold import Products
 from chainrule.plan.roles import (
     FAILING,
@@ -78,8 +78,11 @@ class Ordering:
         }
         self.needs: dict[Node, list[Node]] = {}
         self.users: dict[Node, list[Node]] = {}
+        self.rereads: set[Node] = set()  # floats that are widened, and what is computed of these
         for node in self.pending:
             self._require(node)
+            if self._rereads(node):
+                self.rereads.add(node)
         self.taken = {result: given for given, result in overwrites.items()}
         self.updates: dict[Node, list[Node]] = {}
         for result in self.taken:
@@ -114,6 +117,15 @@ class Ordering:
         self.needs[node] = list(dict.fromkeys(found))
         for one in self.needs[node]:
             self.users.setdefault(one, []).append(node)
+
+    def _rereads(self, node: Node) -> bool:
+        """Whether it is a wider copy, or an elementwise function of wider copies alone."""
+        if is_widening(node):
+            return True
+        arrays = [one for one in self.needs[node] if one.ndim]
+        elementwise = self.roles[node] is Role.MAP and node not in self.products
+        rounds = node.dtype.itemsize < max([one.dtype.itemsize for one in arrays], default=0)
+        return elementwise and not rounds and bool(arrays) and self.rereads.issuperset(arrays)
 
     def _operands(self, node: Node) -> tuple[Node, ...]:
         """What the node is computed from."""
@@ -196,12 +208,11 @@ class Ordering:
         """What was parked beside the node may lead on now; what does not stays parked, or two
         that wait for a third would wake each other for ever."""
         for user in self.users.get(node, ()):
-            for other in self.needs[user]:
-                if other not in self.parked or other is node or self._is_early(other):
-                    continue
-                if self._leads_on(other):
-                    del self.parked[other]
-                    self._offer(other)
+            for need in self.needs[user]:
+                for other in list(self._parked_below(need)):
+                    if other is not node and not self._is_early(other) and self._leads_on(other):
+                        del self.parked[other]
+                        self._offer(other)
 
     def _leads_on(self, node: Node) -> bool:
         """Whether somebody who needs the elementwise node could run now, with it in one nest.
@@ -224,16 +235,43 @@ class Ordering:
     def _is_early(self, node: Node, members: Container[Node] = ()) -> bool:
         """Whether it is a wider copy for others of which none can run as soon as wider copies are
         made, after a nest with these members: till then, the narrower array is kept."""
-        users = self.users.get(node, ()) if is_widening(node) else ()
-        soon = (all(self._is_near(one, members) for one in self.needs[user]) for user in users)
-        return bool(users) and not any(soon)
+        pending = [node] if node in self.rereads else []
+        seen = {*pending}
+        while pending:
+            users = self.users.get(pending.pop(), ())
+            if not users:
+                return False
+            for user in users:
+                if user not in self.rereads:
+                    if all(self._is_near(one, members) for one in self.needs[user]):
+                        return False
+                elif user not in seen:
+                    seen.add(user)
+                    pending.append(user)
+        return bool(seen)
 
     def _is_near(self, node: Node, members: Container[Node]) -> bool:
-        """Whether it is computed, or needs no more than to be made wider."""
-        if node in self.done or node in members:
-            return True
-        wider = is_widening(node)
-        return wider and all(one in self.done or one in members for one in self.needs[node])
+        """Whether it is computed, or by a few elementwise operations on what is."""
+        pending, seen = [node], {node}
+        while pending:
+            one = pending.pop()
+            if one in self.done or one in members:
+                continue
+            if self.roles[one] is not Role.MAP or one in self.products or len(seen) > LARGEST:
+                return False
+            pending += [x for x in self.needs[one] if x not in seen]
+            seen.update(self.needs[one])
+        return True
+
+    def _parked_below(self, node: Node) -> Iterator[Node]:
+        """What is parked of a value and the wider copies that it is made of."""
+        pending = [node]
+        while pending:
+            one = pending.pop()
+            if one in self.parked:
+                yield one
+            elif one in self.rereads and one in self.pending:
+                pending += self.needs[one]
 
     def _give_up_place(self, node: Node) -> None:
         """The result cannot wait for all readers of the array it was to take."""

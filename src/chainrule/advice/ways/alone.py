@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from chainrule.advice.noise.holding import holding
 from chainrule.advice.noise.noise import forward_of
 from chainrule.advice.ways.way import OTHER, ROUNDING, TrainingWay
 from chainrule.dataclass import dataclass, field, replace
-from chainrule.errors import InputError, MemoryLimitError, SizeError
+from chainrule.errors import InputError, MemoryLimitError, SizeError, UnsupportedError
 from chainrule.execute.executors import executor_of, executor_with
 from chainrule.explain.memory.report import MemoryReport, memory_of_step
 from chainrule.graph.bytes_text import in_bytes
+from chainrule.graph.dtypes import bfloat16
 from chainrule.plan.speeds import Speeds
 from chainrule.schedule.records import Compute
 from chainrule.train.optimizers.optimizer import Optimizer
@@ -20,6 +23,7 @@ from chainrule.train.step.micro_memory import MicroBatchMemory
 from chainrule.train.step.step import TrainingStep
 from chainrule.train.step.update import with_update
 from chainrule.train.step.ways_to_fit import in_parts, parts_that_fit, smaller, whole
+from chainrule.transforms.saved import saved_in
 
 BUDGETS = (0.75, 0.5, 0.25)  # of the bytes that can be saved, that are kept
 LEANER = ((0, "sgd", sgd(0.1)), (1, "momentum", sgd(0.1, momentum=0.9)))  # and their arrays
@@ -194,6 +198,21 @@ class Alone:
             yield replace(way, what=what, kind="parts recomputing", code=code, extra_flops=more)
             return
 
+    def saving(self) -> Iterator[TrainingWay]:
+        """What the backward pass needs, in bfloat16."""
+        if self.step.saved is not None:
+            return
+        what, kind = "saved values in bfloat16", "saved"
+        code = 'cr.training_step(..., saved="bfloat16")'
+        try:
+            step = with_saved(self.step, bfloat16())
+        except UnsupportedError as error:
+            yield TrainingWay(what, kind, 0, 0.0, self.rows, code, why_not=error.hint)
+            return
+        if step.differentiated is not self.step.differentiated:
+            way = self._of_report(what, kind, memory_of_step(step, self.sizes), code)
+            yield self.fitted(replace(way, trajectory=OTHER))
+
     def other_optimizers(self) -> Iterator[TrainingWay]:
         """Optimizers that keep fewer arrays of each parameter."""
         kept = len(self.step.optimizer.arrays)
@@ -222,6 +241,12 @@ def with_optimizer(step: TrainingStep, optimizer: Optimizer) -> TrainingStep:
         persistent=update.persistent,
         scalars=update.scalars,
     )
+
+
+def with_saved(step: TrainingStep, dtype: np.dtype) -> TrainingStep:
+    """The step whose backward pass reads what it needs of the forward pass in this dtype."""
+    made = saved_in(step.differentiated, step.objective, dtype)
+    return with_optimizer(replace(step, differentiated=made, saved=dtype), step.optimizer)
 
 
 def _flops_at(step: TrainingStep, sizes: Mapping[str, int]) -> int:

@@ -39,7 +39,8 @@ class Ways(NotPickled):
     """The ways to train a step with a batch; `cr.ways` makes it.
 
     `fitting` are the ways that fit, the quickest for each sample first, those last that change the
-    training (another batch or optimizer); `others` are those that do not fit, each with `why_not`.
+    training (another batch, optimizer, or roundings); `others` are those that do not fit, each with
+    `why_not`.
     `unknown` are what was not looked at, where somebody stopped it.
     """
 
@@ -208,11 +209,12 @@ def ways(
     """Every way to train a step with a batch: `print(cr.ways(step, batch=512, memory="2 GiB"))`.
 
     As it is, a smaller batch, micro-batches, recomputation within budgets, an optimizer that keeps
-    less; on `devices` (a number of ranks of this machine, or a `cr.Devices`; `memory` limits each
-    device) data parallel, sharded, as a pipeline, with products split, and combined.  Each
-    with the bytes of the device that needs most, predicted time (of a known processor, or by
-    `speeds=cr.measured_speeds()`), operations beyond those of the plain step, bytes sent, the share
-    of time in which devices wait, what becomes of noise and trajectory, and the code that does it.
+    less, what the backward pass reads in bfloat16; on `devices` (a number of ranks of this machine,
+    or a `cr.Devices`; `memory` limits each device) data parallel, sharded, as a pipeline, with
+    products split, and combined.  Each with the bytes of the device that needs most, predicted time
+    (of a known processor, or by `speeds=cr.measured_speeds()`), operations beyond those of the
+    plain step, bytes sent, the share of time in which devices wait, what becomes of noise and
+    trajectory, and the code that does it.
 
     A bar shows progress where somebody watches (`progress`); Ctrl-C gives what is known by then.
     How many plans are made depends on the number of nodes, not on a clock.  SizeError for a wrong
@@ -275,6 +277,7 @@ def _tasks(alone: Alone, devices: Devices | None) -> Iterator[Task]:
     yield "a smaller batch", lambda: alone.smaller(plain[0])
     yield "micro-batches", lambda: alone.in_parts(changes)
     yield "another optimizer", alone.other_optimizers
+    yield "saved values", alone.saving
     yield "recomputation", lambda: alone.recomputing(plain[0])
     if not plain[0].fits and not alone.is_large:
         yield "micro-batches that recompute", lambda: alone.parts_within(changes)

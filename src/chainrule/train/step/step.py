@@ -60,7 +60,8 @@ class TrainingStep(Frozen, ShownAsGraph):
     `parameters` are names of inputs, containers taken apart.
     `scalars` maps each number of the optimizer to the input that takes it (`learning_rate`, or
     `learning_rate_1` where the objective has an input of that name; with a schedule,
-    `learning_rate_base` and the others in its place).
+    `learning_rate_base` and the others in its place).  `saved` is the dtype in which the backward
+    pass reads values of the forward pass, None for their own.
     """
 
     _called = "a training step"
@@ -78,6 +79,7 @@ class TrainingStep(Frozen, ShownAsGraph):
     executor: str
     persistent: tuple[Persistent, ...]
     scalars: Mapping[str, str]
+    saved: np.dtype | None = None
 
     @property
     def unreached(self) -> tuple[str, ...]:
