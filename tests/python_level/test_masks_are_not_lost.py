@@ -230,7 +230,7 @@ PLACE: list[Path] = []
 
 # Classes and functions that no array is given to, each with what it is given.
 WITHOUT_ARRAYS = {
-    "a type": "Array ArrayType bool_ float16 float32 float64 int32 int64 uint8 uint32",
+    "a type": "Array ArrayType bool_ bfloat16 float16 float32 float64 int32 int64 uint8 uint32",
     "a result": "CompiledGraph Drawing Equations Graph Measures MemoryReport Node Report Run State "
     "StateArray TrainingStep ParallelStep ParallelPlan Devices Optimizer Size Checkpoints "
     "Placement Model BatchStudy GradientNoise Ways",
