@@ -13,6 +13,7 @@ from chainrule.graph.rebuild import ordered
 from chainrule.primitives.movement import reshape
 from chainrule.primitives.sources import input_
 from chainrule.train.step.micro_batches import MicroBatchedStep
+from chainrule.transforms.widen import widen
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +70,8 @@ class Parts:
 def parts_at(step: MicroBatchedStep, sizes: Mapping[str, int]) -> Parts:
     """The two graphs of a step, for a part of a batch of these sizes."""
     summing, updating = step.accumulating, step.updating
-    bound = summing.graph.bind(**{n: sizes[n] for n in summing.graph.sizes})
-    update = updating.graph.bind(**{n: sizes[n] for n in updating.graph.sizes})
+    bound = widen(summing.graph.bind(**{n: sizes[n] for n in summing.graph.sizes}))
+    update = widen(updating.graph.bind(**{n: sizes[n] for n in updating.graph.sizes}))
     update = _computed(update, {part.name: part.next_name for part in updating.persistent})
     sums = [part for part in summing.persistent if not part.is_carried]
     carried = {part.name: part.next_name for part in summing.persistent if part.is_carried}
