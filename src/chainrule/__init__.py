@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from chainrule.exchange.model import Model
     from chainrule.exchange.pytorch.importing import from_torch
     from chainrule.explain.cost.measured_speeds import measured_speeds
-    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.drawing.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.report import MemoryReport
     from chainrule.explain.report import Report, report
@@ -217,7 +217,7 @@ _LATER = {
     "BatchStudy": "chainrule.advice.batch.study",
     "Checkpoints": "chainrule.train.checkpoints",
     "Devices": "chainrule.devices.planning.devices",
-    "Drawing": "chainrule.explain.drawing",
+    "Drawing": "chainrule.explain.drawing.drawing",
     "Equations": "chainrule.explain.equations",
     "GradientNoise": "chainrule.advice.noise.noise",
     "Measures": "chainrule.train.evaluation.measures",

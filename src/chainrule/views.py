@@ -17,7 +17,7 @@ from chainrule.graph.uses import uses
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost
-    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.drawing.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.report import MemoryReport
@@ -79,7 +79,7 @@ def _blocked(graph: Graph, results: Sequence[Node]) -> Graph:
 
 
 def _draw(graph: Graph, **options: Any) -> Drawing:
-    from chainrule.explain.drawing import draw
+    from chainrule.explain.drawing.drawing import draw
 
     return draw(graph, **options)
 

@@ -11,7 +11,7 @@ from thirteen_programs import PROGRAMS
 
 import chainrule as cr
 from chainrule import float64, int64
-from chainrule.explain.drawing import draw
+from chainrule.explain.drawing.drawing import draw
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.lettering import Face, ems, pieces, shortened
 from chainrule.explain.drawing.scene import Wishes, scene_of

@@ -14,7 +14,7 @@ from thirteen_programs import PROGRAMS
 
 import chainrule as cr
 from chainrule.errors import InputError
-from chainrule.explain.drawing import draw
+from chainrule.explain.drawing.drawing import draw
 
 LEGIBLE = 9.0  # pixels
 TALLEST = {900: 2100, 390: 3200}  # pixels of a page that is scrolled

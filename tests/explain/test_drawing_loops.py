@@ -13,7 +13,7 @@ from thirteen_programs import PROGRAMS
 
 import chainrule as cr
 from chainrule import float64
-from chainrule.explain.drawing import Drawing
+from chainrule.explain.drawing.drawing import Drawing
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.layout import place
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drawings import Picture, mlp, mlp_with_gradients, picture
 
-from chainrule.explain.drawing import draw
+from chainrule.explain.drawing.drawing import draw
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from drawings import chain, irregular, mlp, mlp_with_gradients, picture, traced
 
 import chainrule as cr
 from chainrule.errors import InputError, NameLookupError
-from chainrule.explain.drawing import draw
+from chainrule.explain.drawing.drawing import draw
 from chainrule.explain.drawing.folding import MOST_BOXES
 from chainrule.explain.drawing.signs import sign
 from chainrule.primitives.registry import PRIMITIVES

@@ -12,8 +12,8 @@ from namespaces import with_gradients
 from programs import Program, programs
 
 import chainrule as cr
-from chainrule.explain.drawing import Drawing, draw
 from chainrule.explain.drawing.bands import operator_key, value_key
+from chainrule.explain.drawing.drawing import Drawing, draw
 from chainrule.explain.drawing.figure import Form
 from chainrule.explain.drawing.units import Units
 from chainrule.explain.reading.statements import FORWARD, read_apart

@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import float64
-from chainrule.explain.drawing import draw
+from chainrule.explain.drawing.drawing import draw
 
 
 def scaled_sum(u: float64, v: float64):

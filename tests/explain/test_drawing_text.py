@@ -13,7 +13,7 @@ from drawings import mlp, mlp_with_gradients, picture
 
 import chainrule as cr
 from chainrule.errors import InputError
-from chainrule.explain.drawing import draw
+from chainrule.explain.drawing.drawing import draw
 from chainrule.explain.drawing.lettering import Face, ems, pieces, shortened
 
 HOSTILE = (

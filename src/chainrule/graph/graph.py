@@ -20,7 +20,7 @@ from chainrule.tracebacks import entry
 if TYPE_CHECKING:
     from chainrule.execute import CompiledGraph, Run
     from chainrule.explain.cost.cost import Cost
-    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.drawing.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.equations.equations import Phase
     from chainrule.explain.memory.fits import Fit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chainrule.execute import CompiledGraph, Run
     from chainrule.explain.cost.cost import Cost
-    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.drawing.drawing import Drawing
     from chainrule.explain.equations import Equations
     from chainrule.explain.memory.fits import Fit
     from chainrule.explain.memory.report import MemoryReport

@@ -10,7 +10,7 @@ from chainrule.tracebacks import entry
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.cost import Cost
-    from chainrule.explain.drawing import Drawing
+    from chainrule.explain.drawing.drawing import Drawing
     from chainrule.explain.equations import Equations
 
 
