@@ -118,6 +118,33 @@ def test_another_objective_is_another_training_in_parts() -> None:
 
 
 @pytest.mark.slow
+def test_a_budget_in_which_loops_add_up_is_said_to_round() -> None:
+    def recurrent(x: cr.float32["64 n 16"], W: cr.float32["16 48"], U: cr.float32["48 48"]) -> Any:
+        def cell(h: Any, xt: Any) -> Any:
+            h = np.tanh(xt @ W + h @ U)
+            return h, h
+
+        _, states = cr.scan(cell, np.zeros_like(x, shape=(x.shape[1], 48)), x)
+        J = np.mean(states**2)
+        return J
+
+    def trained(**budget: int) -> bytes:
+        step = cr.training_step(recurrent, ("W", "U"), cr.sgd(0.1), executor="reference", **budget)
+        draws = np.random.default_rng(0)
+        shapes = {"W": (16, 48), "U": (48, 48), "x": (64, 16, 16)}
+        given = {name: 0.3 * draws.standard_normal(shapes[name], "f4") for name in shapes}
+        x = given.pop("x")
+        state = step.init(**given)
+        step(state, x=x)
+        return b"".join(state[name].tobytes() for name in given)
+
+    step = cr.training_step(recurrent, ("W", "U"), cr.sgd(0.1), executor="reference")
+    (way,) = [one for one in cr.ways(step, batch=16) if one.kind == "recomputing"]
+    budget = int(way.code.split("memory=")[1].rstrip(")"))
+    assert way.trajectory == "rounding" and trained(memory=budget) != trained()
+
+
+@pytest.mark.slow
 def test_ctrl_c_gives_what_is_known() -> None:
     def stopped(self: Any, kind: Any) -> Any:
         raise KeyboardInterrupt

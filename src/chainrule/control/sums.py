@@ -24,6 +24,7 @@ from chainrule.control.packing import in_parts, some_rows
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries
 from chainrule.dataclass import dataclass, replace
+from chainrule.graph.body import inner_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.sizes import sizes as sizes_
@@ -226,3 +227,13 @@ def summed(graph: Graph, sizes: Sizes) -> Graph:
     """The graph in which sums of products are made after their loops."""
     known = {name: sizes.get(name, TYPICAL) for name in graph.sizes}
     return in_parts(graph, lambda node, inputs, _: parts_after(node, inputs, known))[0]
+
+
+def count_in_loops(graph: Graph) -> int:
+    """How many sums of a graph, as it runs, are added up in loops that `sums_of` finds in them.
+
+    More than in another form of the graph: then these have other last digits.
+    """
+    loops = [one for one in (*graph.nodes, *inner_nodes(graph)) if one.primitive is scan]
+    sizes = dict.fromkeys(graph.sizes, TYPICAL)
+    return sum(len(sums_of(loop_of(one, one.inputs), one.dtype, sizes)) for one in loops)

@@ -69,9 +69,8 @@ class _Saving:
             if one in self.forward and not is_exact
         }
         self.small: dict[Node, bool] = {}
-        self.there: dict[
-            Node, bool
-        ] = {}  # whether the backward pass has it, perhaps computed again
+        # Whether the backward pass has it, perhaps computed again.
+        self.there: dict[Node, bool] = {}
         for node in graph.nodes:
             if node in self.forward:
                 self.there[node] = self._is_there(node)

@@ -8,7 +8,8 @@ import numpy as np
 
 from chainrule.advice.noise.holding import holding
 from chainrule.advice.noise.noise import forward_of
-from chainrule.advice.ways.way import OTHER, ROUNDING, TrainingWay
+from chainrule.advice.ways.way import NONE, OTHER, ROUNDING, TrainingWay
+from chainrule.control.sums import count_in_loops
 from chainrule.dataclass import dataclass, field, replace
 from chainrule.errors import InputError, MemoryLimitError, SizeError, UnsupportedError
 from chainrule.execute.executors import executor_of, executor_with
@@ -169,7 +170,14 @@ class Alone:
                 way = self._of_report(what, "recomputing", one.report, code)
                 if one.report.needed_nbytes < last:
                     last = one.report.needed_nbytes
-                    yield self.fitted(replace(way, extra_flops=again))
+                    changes = self._of_budget(one.report)
+                    yield self.fitted(replace(way, extra_flops=again, trajectory=changes))
+
+    def _of_budget(self, report: MemoryReport) -> str:
+        """What becomes of the training within a budget: sums that are made after loops may have no
+        room there, and are added up in these."""
+        before = count_in_loops(self._report().main.graph)
+        return ROUNDING if count_in_loops(report.main.graph) > before else NONE
 
     def _least(self, most: int) -> int:
         """The least bytes that a plan was found for."""
