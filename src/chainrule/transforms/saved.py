@@ -27,10 +27,12 @@ from chainrule.transforms.rules import value_of
 
 SUFFIX = "_saved"
 # Functions that make of a rounded argument no less exact a result, in units of the largest: they
-# are computed again of what the backward pass reads anyway.  Sums are, with one number.
+# are computed again of what the backward pass reads anyway.  Of a sum that is so where a number is
+# added to one of BOUNDED: z - 100 may be far smaller than z, and with it all that was right of z.
+BOUNDED = (A.tanh, A.logistic, erf)
 SOUND = (
     *(A.multiply, A.divide, A.negative, A.absolute, A.maximum, A.minimum, A.sqrt),
-    *(A.integer_power, A.tanh, A.logistic, erf, logic.where, logic.cast),
+    *(A.integer_power, *BOUNDED, logic.where, logic.cast),
 )
 SIGNS = (
     *(logic.less, logic.less_equal, logic.greater, logic.greater_equal),
@@ -186,7 +188,8 @@ class _Saving:
         """Whether it is a sound function of what the backward pass has anyway."""
         sound = node.primitive in SOUND
         if node.primitive in (A.add, A.subtract):
-            sound = any(value_of(one) is not None for one in node.inputs)
+            terms = [one for one in node.inputs if value_of(one) is None]
+            sound = len(terms) < 2 and all(one.primitive in BOUNDED for one in terms)
         return sound and all(self.there[one] for one in node.inputs)
 
 
