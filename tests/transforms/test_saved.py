@@ -56,6 +56,7 @@ def centred(x: Any, W: Any) -> Any:
 
 OBJECTIVES = {
     "centred": (centred, X, W),
+    "waves": (lambda x, W: np.mean(np.sin(x @ W + 1000.0) * np.cos(500.0 * (x @ W))), X, W),
     "relu": (network(lambda z: np.maximum(z, 0)), X, W),
     "tanh": (network(np.tanh), X, W),
     "gelu": (network(cr.gelu), X, W),

@@ -34,6 +34,7 @@ SOUND = (
     *(A.multiply, A.divide, A.negative, A.absolute, A.maximum, A.minimum, A.sqrt),
     *(A.integer_power, *BOUNDED, logic.where, logic.cast),
 )
+PERIODIC = (A.sin, A.cos)  # of 1,000, rounded to 1,000 ± 4, they know nothing any more
 SIGNS = (
     *(logic.less, logic.less_equal, logic.greater, logic.greater_equal),
     *(logic.equal, logic.not_equal),
@@ -48,8 +49,8 @@ def saved_in(graph: Graph, of: str, dtype: np.dtype) -> Graph:
     Rounded are arrays of wider floats that are computed for `of`; a few functions are computed
     again of a rounded argument.  Arguments of the program and masks stay, and so does what only
     belongs to a row (a sum, a maximum).  Comparisons with other numbers than 0 read what was
-    compared, so that they find the same elements; so do loops, and functions of the user's.  The
-    relative error of what the others read is that of one rounding, in units of the largest.
+    compared, so that they find the same elements; so do sines, loops, and functions of the user's.
+    The relative error of what the others read is that of one rounding, in units of the largest.
     """
     return _Saving(graph, of, np.dtype(dtype)).saved()
 
@@ -119,9 +120,9 @@ class _Saving:
         return {**names, **self.graph.names}
 
     def _operands(self, node: Node) -> list[tuple[Node, bool]]:
-        """The inputs, and whether the node reads each as it is: it compares, or is a loop or a
-        function of the user's, which may."""
-        if node.primitive.as_stored:
+        """The inputs, and whether the node reads each as it is: it compares, is periodic, or is a
+        loop or a function of the user's, which may be."""
+        if node.primitive.as_stored or node.primitive in PERIODIC:
             return [(one, True) for one in node.inputs]
         if dtype_kind(node.dtype) == "f":
             return [(one, dtype_kind(one.dtype) != "f") for one in node.inputs]
