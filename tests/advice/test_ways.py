@@ -91,6 +91,36 @@ def test_the_table_is_text_html_json_and_a_picture(limited: Any) -> None:
     assert all(a.needed_nbytes > b.needed_nbytes for a, b in pairwise(line))
 
 
+@pytest.mark.slow
+def test_saved_values_in_bfloat16_are_a_way_and_its_code_makes_it() -> None:
+    def deep(x: cr.float32["n 64"], Ws: Any) -> Any:
+        h = x
+        for W in Ws:
+            h = np.tanh(h @ W)
+        J = np.sum(h * h)
+        return J
+
+    types: Any = {"Ws": [cr.float32[64, 64]] * 6}
+    make = lambda **more: cr.training_step(deep, "Ws", cr.sgd(0.1), **types, **more)  # noqa: E731
+    step = make(executor="reference")
+    need = step.memory(n=512).needed_nbytes
+    own = ("whole", "saved")
+    plain = [one for one in cr.ways(step, batch=512) if one.kind in own]
+    assert [one.trajectory for one in plain] == ["none", "other"]
+    assert plain[1].needed_nbytes < plain[0].needed_nbytes == need
+    limit = plain[1].needed_nbytes - 1
+    combined = [one for one in cr.ways(step, batch=512, memory=limit) if one.kind == "saved"]
+    assert [one.fits for one in combined] == [True] * (len(combined) - 1) + [False]
+    assert combined[0].what.startswith("saved values in bfloat16, ")
+    assert all(one.needed_nbytes <= limit for one in combined[:-1])
+    for one in (plain[1], *combined):
+        if one.fits and "micro" not in one.code:
+            text = one.code.removeprefix("cr.training_step(..., ").removesuffix(")")
+            again = eval(f"make(executor='reference', {text})", {"make": make})
+            assert again.memory(n=512).needed_nbytes == one.needed_nbytes
+    assert not [one for one in cr.ways(make(saved="bfloat16"), batch=512) if one.kind == "saved"]
+
+
 def test_ways_that_are_about_as_quick_are_told(limited: Any) -> None:
     ways = limited[1]
     first = ways.fitting[0]

@@ -207,19 +207,35 @@ class Alone:
             return
 
     def saving(self) -> Iterator[TrainingWay]:
-        """What the backward pass needs, in bfloat16."""
+        """What the backward pass needs, in bfloat16; where that does not fit, also in parts of the
+        batch, and with values computed again."""
         if self.step.saved is not None:
             return
-        what, kind = "saved values in bfloat16", "saved"
-        code = 'cr.training_step(..., saved="bfloat16")'
+        what, code = "saved values in bfloat16", 'cr.training_step(..., saved="bfloat16")'
         try:
             step = with_saved(self.step, bfloat16())
         except UnsupportedError as error:
-            yield TrainingWay(what, kind, 0, 0.0, self.rows, code, why_not=error.hint)
+            yield TrainingWay(what, "saved", 0, 0.0, self.rows, code, why_not=error.hint)
             return
-        if step.differentiated is not self.step.differentiated:
-            way = self._of_report(what, kind, memory_of_step(step, self.sizes), code)
-            yield self.fitted(replace(way, trajectory=OTHER))
+        if step.differentiated is self.step.differentiated:
+            return
+        other = Alone(step, self.sizes, self.size, self.limit, self.speeds)
+        whole = replace(other.plain(), what=what, kind="saved", code=code, trajectory=OTHER)
+        yield whole
+        if self.limit is None or whole.fits:
+            return
+        for one in other.in_parts(OTHER):
+            line = f"{code}.{one.code.partition('.')[2]}"
+            if one.fits:
+                yield replace(one, what=f"{what}, {one.what}", kind="saved", code=line)
+                break
+        for one in other.recomputing(whole):
+            line = f"{code[:-1]}, memory={self.limit})"
+            if one.fits:
+                yield replace(
+                    one, what=f"{what}, {one.what}", kind="saved", code=line, trajectory=OTHER
+                )
+                break
 
     def other_optimizers(self) -> Iterator[TrainingWay]:
         """Optimizers that keep fewer arrays of each parameter."""

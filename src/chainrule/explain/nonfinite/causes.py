@@ -16,7 +16,7 @@ from chainrule.explain.nonfinite.logarithms import (
 )
 from chainrule.explain.nonfinite.phrases import Names, bracketed, number, phrase
 from chainrule.explain.nonfinite.roots import is_sum_of_exponentials, root, spread_of
-from chainrule.graph.dtypes import finfo, is_narrow
+from chainrule.graph.dtypes import finfo
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
 from chainrule.primitives.cumulative import cumprod, cumsum, recurrence
@@ -297,7 +297,7 @@ def _general(case: Case) -> Cause:
     if primitive not in ENTIRE:
         return without_cause(case)
     because = f"overflow: {_limit(dtype)}"
-    if is_narrow(dtype):
+    if dtype == np.float16:
         return Cause(because, "compute in float32: .astype(np.float32)")
     if case.updates:
         return Cause(because, SMALLER_STEP)
