@@ -207,8 +207,8 @@ class Alone:
             return
 
     def saving(self) -> Iterator[TrainingWay]:
-        """What the backward pass needs, in bfloat16; where that does not fit, also in parts of the
-        batch, and with values computed again."""
+        """What the backward pass needs, in bfloat16, if that is less; where it does not fit, in
+        parts of the batch, too, and with values computed again."""
         if self.step.saved is not None:
             return
         what, code = "saved values in bfloat16", 'cr.training_step(..., saved="bfloat16")'
@@ -221,6 +221,8 @@ class Alone:
             return
         other = Alone(step, self.sizes, self.size, self.limit, self.speeds)
         whole = replace(other.plain(), what=what, kind="saved", code=code, trajectory=OTHER)
+        if whole.needed_nbytes >= self._report().needed_nbytes:
+            return  # as where a loop has most of the bytes
         yield whole
         if self.limit is None or whole.fits:
             return
