@@ -2,7 +2,9 @@
 
 The backward pass of a loop reads the states that the iterations began with, and computes from them
 what its derivatives need: the products of a cell, its functions.  Where these are stacked beside
-the states, nothing dear is computed twice; what costs little is.
+the states, nothing dear is computed twice; what costs little is.  What an iteration made of a state
+is the state of the next one, which the way back has read just before: it holds that, and no rows
+are stacked for it.
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ from typing import Any
 from chainrule.control.bodies import between, reached
 from chainrule.control.joined import Numbers, from_line_of
 from chainrule.control.least_cut import least_cut
-from chainrule.control.loops import Given, Loop
-from chainrule.control.packing import stacked_type, unpacked
+from chainrule.control.loops import Carry, Given, Loop
+from chainrule.control.packing import is_view_of, packed, part_of, stacked_type, unpacked
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries
+from chainrule.control.stacked_rows import origin_of
+from chainrule.graph.body import with_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.rebuild import resting_on
 from chainrule.graph.sizes.size_values import evaluate
 from chainrule.plan.loops.sweeps import CHEAP, expression_cost
-from chainrule.primitives.movement import concatenate, reshape, slice_
+from chainrule.primitives.movement import reshape, slice_
 from chainrule.primitives.primitive import MOVING, Gather, Generate, Library, Map
 
 TYPICAL = 64  # a size that is not known
@@ -48,13 +52,29 @@ class _Source:
         stacked = (*self.loop.stacked, *self.extra)
         return stacked.index(node) if node in stacked else None
 
+    @property
+    def finals(self) -> list[int]:
+        """The carries of which the node gives what they became."""
+        return shown_carries(self.node, self.loop)
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """What a carry of a loop became in an iteration, on the way back: `before`, what the carry was,
+    in the iteration that went before on that way; at first, the final value of the `carry`."""
+
+    carry: int
+    before: Node
+
 
 @dataclass(eq=False)
 class _Reader:
-    """A loop that reads rows of `source` in place of its own values: which row for each."""
+    """A loop that reads rows of `source` in place of its own values: which row for each; and what
+    it holds in place of others."""
 
     source: Node
     rows: dict[Node, int]
+    held: dict[Node, _Held]
 
 
 def kept(graph: Graph, sizes: Mapping[str, int]) -> Graph:
@@ -67,45 +87,85 @@ def kept(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     if not readers:
         return graph
     new: dict[Node, Node] = {}
+    finals: dict[Node, dict[int, Any]] = {}
     rows: dict[Node, list[Any]] = {}
+    parts: dict[Node, list[Any]] = {}
     for node in graph.nodes:
         inputs = tuple([new[parent] for parent in node.inputs])
         source, reader = sources.get(node), readers.get(node)
         if reader is not None or (source is not None and source.extra):
             extra = source.extra if source is not None else []
-            read = {}
+            read, held = {}, []
             if reader is not None:
                 read = {one: rows[reader.source][i] for one, i in reader.rows.items()}
-            whole = _with(node, inputs, read, extra)
-            new[node], rows[node] = whole, _rows_of(whole)
-            if node.type != whole.type:
+                held = [
+                    Carry("held", finals[reader.source][one.carry], node, one.before)
+                    for node, one in reader.held.items()
+                ]
+            whole = _with(node, inputs, read, held, extra)
+            finals[node], rows[node] = _results_of(whole)
+            new[node] = whole
+            if held:
+                own = [i for i in finals[node] if i < node.param("carries")]
+                stacked = rows[node][: len(rows[node]) - len(extra)]
+                parts[node] = [*(finals[node][i] for i in own), *stacked]
+                new[node] = packed(parts[node], node.dtype)
+            elif node.type != whole.type:
                 new[node] = from_line_of(
                     node, slice_(whole, start=(0,), step=(1,), shape=node.shape)
                 )
+        elif node.inputs and (part := _part(node, parts)) is not None:
+            new[node] = part
+        elif node.primitive is reshape and is_view_of(inputs[0], node.type):
+            new[node] = inputs[0].inputs[0]
         elif inputs == node.inputs:
             new[node] = node
         else:
             new[node] = node.with_inputs(inputs)
         if source is not None and node not in rows:
-            rows[node] = _rows_of(new[node])
+            finals[node], rows[node] = _results_of(new[node])
     return resting_on(graph, new)
 
 
-def _rows_of(whole: Node) -> list[Any]:
-    """What a scan stacks."""
+def kept_inside(graph: Graph) -> Graph:
+    """The graph in which loops keep it that bodies of its loops hold."""
+    new: dict[Node, Node] = {}
+    for node in graph.nodes:
+        inputs = tuple([new[parent] for parent in node.inputs])
+        one = node if inputs == node.inputs else node.with_inputs(inputs)
+        new[node] = with_bodies(one, "kept", lambda body: kept(body, {}))
+    return graph if all(a is b for a, b in new.items()) else resting_on(graph, new)
+
+
+def _part(view: Node, parts: Mapping[Node, Sequence[Any]]) -> Any:
+    """What a slice of a result that is made of parts is; None for other nodes."""
+    whole = view.inputs[0]
+    return part_of(view, parts[whole]) if whole in parts else None
+
+
+def _results_of(whole: Node) -> tuple[dict[int, Any], list[Any]]:
+    """The final carries that a scan gives, by their numbers, and what it stacks."""
     loop = loop_of(whole, whole.inputs)
-    shown = [loop.carries[i].before.type for i in shown_carries(whole, loop)]
-    types = [stacked_type(one.type, loop.length) for one in loop.stacked]
-    return unpacked(whole, [*shown, *types])[len(shown) :]
+    shown = shown_carries(whole, loop)
+    types = [loop.carries[i].before.type for i in shown]
+    types += [stacked_type(one.type, loop.length) for one in loop.stacked]
+    found = unpacked(whole, types)
+    return dict(zip(shown, found, strict=False)), found[len(shown) :]
 
 
 def _with(
-    node: Node, inputs: tuple[Node, ...], read: Mapping[Node, Node], extra: Sequence[Node]
+    node: Node,
+    inputs: tuple[Node, ...],
+    read: Mapping[Node, Node],
+    held: Sequence[Carry],
+    extra: Sequence[Node],
 ) -> Node:
-    """The scan on these inputs that reads rows in place of values, and stacks more."""
+    """The scan on these inputs that reads rows in place of values, holds others, and stacks
+    more."""
     loop = loop_of(node, inputs)
     slices = [*loop.slices, *(Given("kept", rows, inner) for inner, rows in read.items())]
-    loop = replace(loop, slices=tuple(slices), stacked=(*loop.stacked, *extra))
+    carries, stacked = (*loop.carries, *held), (*loop.stacked, *extra)
+    loop = replace(loop, carries=carries, slices=tuple(slices), stacked=stacked)
     inside = set(between(loop.inner, _results(loop)))
     loop = replace(
         loop,
@@ -130,7 +190,7 @@ def _found(
         loop = loop_of(node, node.inputs)
         seen: dict[Node, dict[Node, Node]] = defaultdict(dict)
         for one in loop.slices:
-            origin = _origin(one.outer)
+            origin = origin_of(one.outer)
             if origin is not None and origin[0].param("length") == loop.length:
                 seen[origin[0]][one.inner] = origin[1]
         if not seen:
@@ -139,9 +199,9 @@ def _found(
             if one not in sources:
                 sources[one] = _source(one)
         there = max(seen, key=lambda one: len(_early(loop, sources[one].loop, seen[one])[1]))
-        rows = _kept_for(loop, sources[there], seen[there], sizes)
-        if rows:
-            readers[node] = _Reader(there, rows)
+        reader = _reader(loop, sources[there], seen[there], sizes)
+        if reader.rows or reader.held:
+            readers[node] = reader
     return sources, readers
 
 
@@ -150,69 +210,6 @@ def _source(node: Node) -> _Source:
     numbers = Numbers()
     known = numbers.of(loop, range(len(loop.carries)))
     return _Source(node, loop, numbers, known, {known[one]: one for one in reversed([*known])})
-
-
-def _origin(rows: Node) -> tuple[Node, Node] | None:
-    """The scan that stacks these rows, and the value of its iteration that they are; also where
-    the rows are the initial value of a carry and then what it became."""
-    found = _stacked(rows)
-    if found is not None or rows.primitive is not concatenate or len(rows.inputs) != 2:
-        return found
-    for others, first in (rows.inputs, rows.inputs[::-1]):
-        found = _stacked(others.inputs[0]) if others.primitive is slice_ else None
-        if found is None:
-            continue
-        whole, value = found
-        loop = loop_of(whole, whole.inputs)
-        for one in loop.carries:
-            begins = _unshaped(first) is _unshaped(one.initial) and one.after is value
-            if begins and _is_shifted(rows, others, loop):
-                return whole, one.before
-    return None
-
-
-def _is_shifted(rows: Node, others: Node, loop: Loop) -> bool:
-    """Whether rows are one, and then all but the last of a loop's (of a reversed loop's, all but
-    the first, and then one)."""
-    start = (int(loop.reverse), *(0,) * (others.ndim - 1))
-    return (
-        rows.param("axis") == 0
-        and (rows.inputs[0] is others) is loop.reverse
-        and others.param("start") == start
-        and set(others.param("step")) == {1}
-        and others.shape[1:] == others.inputs[0].shape[1:]
-        and rows.shape == others.inputs[0].shape
-    )
-
-
-def _unshaped(node: Node) -> Node:
-    """What a node has the elements of, in the same order."""
-    while node.primitive is reshape:
-        node = node.inputs[0]
-    return node
-
-
-def _stacked(rows: Node) -> tuple[Node, Node] | None:
-    """The scan of whose result such a view is a part, and the value that it stacks there."""
-    views = [rows]
-    while views[-1].primitive in (reshape, slice_):
-        views.append(views[-1].inputs[0])
-    whole = views.pop()
-    if whole.primitive is not scan or any(one.param("step") != (1,) for one in _slices(views)):
-        return None
-    loop = loop_of(whole, whole.inputs)
-    start: Any = sum((one.param("start")[0] for one in _slices(views)), 0)
-    place = sum((loop.carries[i].before.type.size for i in shown_carries(whole, loop)), 0)
-    for value in loop.stacked:
-        type_ = stacked_type(value.type, loop.length)
-        if place == start and type_.shape == rows.shape:
-            return whole, value
-        place = place + type_.size
-    return None
-
-
-def _slices(views: Sequence[Node]) -> list[Node]:
-    return [one for one in views if one.primitive is slice_]
 
 
 def _early(
@@ -234,42 +231,65 @@ def _results(loop: Loop) -> list[Node]:
     return [*(one.after for one in loop.carries), *loop.stacked]
 
 
-def _kept_for(
+def _reader(
     loop: Loop, source: _Source, seen: Mapping[Node, Node], sizes: Mapping[str, int]
-) -> dict[Node, int]:
-    """The rows that a loop reads in place of values that it computes, put among those of their
-    source where they are not there yet; `seen` are the source's values that it reads already."""
+) -> _Reader:
+    """What a loop reads or holds in place of values that it computes.  Rows are put among those of
+    their source where they are not there yet; `seen` are the source's values that it reads already.
+    """
     there, early = _early(loop, source.loop, seen)
     results = _results(loop)
     copies = _Copies(source, dict(there))
     places = {node: source.place(copies.number(node)) for node in early}
     found = {node: place for node, place in places.items() if place is not None}
+    before = _before(source, seen) if loop.reverse is not source.loop.reverse else {}
+    may_hold = {
+        node: before[number]
+        for node in early
+        if (number := copies.number(node)) in before and node.type == before[number].before.type
+    }
     others = set(between(loop.inner, results)) - {*early}
     read = {parent for node in others for parent in node.inputs if node not in there}
     read |= set(results)
-    for node in _least(early, found, read, copies, sizes):
+    held = {}
+    for node in _least(early, found, may_hold, read, copies, sizes):
+        if node in may_hold:
+            held[node] = may_hold[node]
+            continue
         copy = copies.of(node)
         source.extra.append(copy)
         found[node] = len(source.loop.stacked) + len(source.extra) - 1
-    needed = set(between([*loop.inner, *found], results))
-    return {node: place for node, place in found.items() if node in needed}
+    needed = set(between([*loop.inner, *found, *held], results))
+    found = {node: place for node, place in found.items() if node in needed}
+    return _Reader(source.node, found, {node: one for node, one in held.items() if node in needed})
+
+
+def _before(source: _Source, seen: Mapping[Node, Node]) -> dict[int, _Held]:
+    """For the numbers of what carries become, how a loop the other way has it that reads them."""
+    carries = {source.loop.carries[i].before: i for i in source.finals}
+    read = {carries[one]: inner for inner, one in seen.items() if one in carries}
+    return {
+        source.known[source.loop.carries[i].after]: _Held(i, inner) for i, inner in read.items()
+    }
 
 
 def _least(
     early: Sequence[Node],
     there: Container[Node],
+    may_hold: Container[Node],
     read: Collection[Node],
     copies: _Copies,
     sizes: Mapping[str, int],
 ) -> list[Node]:
     """The values of the fewest elements in all from which those in `read` are computed at little
-    cost; some are `there`.  Of those that are alike, what the source computes anyway."""
+    cost; some are `there`, and of those that a loop may hold nothing is stacked.  Of those that are
+    alike, what the source computes anyway."""
     weights, edges, dear = {}, [], []
     computed = {node: None for node in early if node not in there}
     for node in computed:
         if copies.may_keep(node):
             size = max(int(evaluate(node.type.size, sizes)), 1)
-            weights[node] = 2 * size + (not copies.is_there(node))
+            weights[node] = 1 if node in may_hold else 2 * size + (not copies.is_there(node))
         if node in weights and copies.is_there(node) and not _is_cheap(node):
             dear.append(node)
         else:

@@ -216,7 +216,7 @@ def in_parts(
             parts[node], new[node] = within, packed(within, node.dtype)
         elif inputs == node.inputs:
             new[node] = node
-        elif node.primitive is reshape and _is_shaped(inputs[0], node.type):
+        elif node.primitive is reshape and is_view_of(inputs[0], node.type):
             new[node] = inputs[0].inputs[0]
             views[node] = identity(new[node])
             stamp([views[node]], node.origin)
@@ -237,6 +237,6 @@ def _several(view: Node, parts: Sequence[Any]) -> Sequence[Any]:
     return parts[edges.index(begin) : edges.index(end)]
 
 
-def _is_shaped(view: Node, type_: ArrayType) -> bool:
+def is_view_of(view: Node, type_: ArrayType) -> bool:
     """Whether it is a flat view of something of this type."""
     return view.primitive is reshape and view.inputs[0].type == type_

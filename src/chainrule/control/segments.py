@@ -14,16 +14,18 @@ from itertools import pairwise
 from typing import Any
 
 from chainrule.control.joined import done_by
+from chainrule.control.kept import kept, kept_inside
 from chainrule.control.loops import Carry, Given, Loop
 from chainrule.control.packing import in_parts, some_rows, stacked_type
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries, variable
 from chainrule.control.segment_counts import Segments, least_states, segments
+from chainrule.control.stacked_rows import stacked_by
 from chainrule.control.sums import Sums, block_of, parts_after, run, sums_of
 from chainrule.dataclass import dataclass, replace
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.primitives.movement import concatenate, reshape, slice_
+from chainrule.primitives.movement import concatenate, reshape
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,30 +98,13 @@ def ways_back(graph: Graph) -> list[Way]:
 def _before(rows: Node, users: Mapping[Node, list[Node]], reader: Node) -> tuple[Node, int] | None:
     """The scan that stacks the values of a carry before each iteration, and which carry it is;
     None where the rows are something else, or have another reader."""
-    chain = [rows]
-    while chain[-1].primitive in (reshape, slice_):
-        chain.append(chain[-1].inputs[0])
-    saved, *views = reversed(chain)
-    if saved.primitive is not scan or users[rows] != [reader]:
+    found = stacked_by(rows)
+    if found is None or not isinstance(found.whole.param("length"), int):
         return None
-    if any(users[one] != [after] for one, after in pairwise(views)):
+    if any(users[one] != [after] for after, one in pairwise([reader, *(found.views or [rows])])):
         return None
-    if not isinstance(saved.param("length"), int):
-        return None
-    there = loop_of(saved, saved.inputs)
-    start = sum(there.carries[i].before.type.size for i in shown_carries(saved, there))
-    for node in there.stacked:
-        size = stacked_type(node.type, there.length).size
-        befores = [one.before for one in there.carries]
-        if _start(views) == start and rows.type.size == size and node in befores:
-            return saved, befores.index(node)
-        start += size
-    return None
-
-
-def _start(views: list[Node]) -> Any:
-    """Where in a flat array the elements of its views begin."""
-    return sum(view.param("start")[0] for view in views if view.primitive is slice_)
+    befores = [one.before for one in loop_of(found.whole, found.whole.inputs).carries]
+    return (found.whole, befores.index(found.value)) if found.value in befores else None
 
 
 def in_segments(
@@ -178,7 +163,7 @@ def shorter(graph: Graph, sums_after: bool) -> Iterator[Graph]:
     """The graph with fewer and fewer states of its loops kept, as far as segments go.
 
     First three quarters of them, then a half, a quarter, ...; each with and without what is done
-    once for a forward pass and its way back.
+    once for a forward pass and its way back, and what is kept of a segment beside its states.
     """
     ways = ways_back(graph)
     blocks = {way: way.block if sums_after else 0 for way in ways}
@@ -192,9 +177,10 @@ def shorter(graph: Graph, sums_after: bool) -> Iterator[Graph]:
         }
         if chosen != before and any(chosen.values()):
             for some in (forward, {}) if forward else ({},):
-                yield in_segments(
+                found, _ = in_segments(
                     graph, lambda way, chosen=chosen: chosen[way.back], some, sums_after=sums_after
-                )[0]
+                )
+                yield from dict.fromkeys([kept_inside(kept(found, {})), found])
         before = chosen
         if all(way.iterations / part < least[way] for way in ways):
             return
@@ -301,7 +287,8 @@ def _back_through(
     sums: Sums,
 ) -> tuple[dict[int, Any], dict[int, Any]]:
     """The final carries of the way back through all segments, and what it stacks."""
-    forth, one = _Inside(there, how), _Inside(back, how, without=place_of)
+    forth = _Inside(there, how)
+    one = _Inside(back, how, without=place_of, beside=forth)
     begun = [Given(there.carries[i].name, rows, forth.befores[i]) for i, rows in starts.items()]
     states = forth.loop.run(scan, (), range(len(there.stacked)))[1]
     inner = _reading(one.loop, place_of, states)
@@ -312,8 +299,8 @@ def _back_through(
     outer = one.around(f"{back.name}_segments", carries, [*stacks.values()], back.reverse)
     outer = replace(
         outer,
-        constants=(*forth.constants, *outer.constants),
-        slices=(*begun, *forth.slices, *outer.slices),
+        constants=tuple(dict.fromkeys((*forth.constants, *outer.constants))),
+        slices=(*begun, *dict.fromkeys((*forth.slices, *outer.slices))),
     )
     finals, rows = outer.run(scan, range(len(carries)), range(len(stacks)))
     places = dict(zip(stacks, range(len(stacks)), strict=True))
@@ -325,19 +312,22 @@ class _Inside:
     """A loop as it is done for one segment, inside of a loop over segments.
 
     `constants` and `slices` are what the outer loop gives it; `befores` stand for its first state.
+    What a loop `beside` it is given, too, is given once.
     """
 
-    def __init__(self, loop: Loop, how: Segments, without: Collection[Node] = ()) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        how: Segments,
+        without: Collection[Node] = (),
+        beside: _Inside | None = None,
+    ) -> None:
         self.how = how
-        self.constants = tuple([replace(g, inner=variable(g.inner)) for g in loop.constants])
+        self.given: dict[tuple[Node, bool], Given] = {} if beside is None else dict(beside.given)
+        self.constants = tuple([self._given(one, whole=True) for one in loop.constants])
         self.befores = [variable(one.before) for one in loop.carries]
-        self.slices = tuple(
-            [
-                Given(g.name, _folded(g.outer, how), variable(g.inner, how.length))
-                for g in loop.slices
-                if g.inner not in without
-            ]
-        )
+        rest = [one for one in loop.slices if one.inner not in without]
+        self.slices = tuple([self._given(one, whole=False) for one in rest])
         rows = iter(self.slices)
         self.loop = replace(
             loop,
@@ -361,6 +351,15 @@ class _Inside:
             ),
             length=how.length,
         )
+
+    def _given(self, one: Given, *, whole: bool) -> Given:
+        """What the outer loop gives it: all of it, or the rows of a segment."""
+        if (one.outer, whole) not in self.given:
+            outer, axes = one.outer, ()
+            if not whole:
+                outer, axes = _folded(outer, self.how), (self.how.length,)
+            self.given[one.outer, whole] = Given(one.name, outer, variable(one.inner, *axes))
+        return self.given[one.outer, whole]
 
     def around(
         self, name: str, carries: Sequence[Carry], stacked: Sequence[Node], reverse: bool
