@@ -90,7 +90,7 @@ def _nanoseconds(work: Work, speeds: Speeds, lying: Lying) -> float:
             # what iterations read and write row by row comes from where all of it lies
             arrays = {one: nbytes_of(one) for one in (*work.reads, work.node)}
             whole = _moving(arrays, speeds, lying)
-            return (iterations(work.node) or 1) * each + whole
+            return speeds.loop + (iterations(work.node) or 1) * each + whole
 
 
 def _moving(nodes: Mapping[Node, float], speeds: Speeds, lying: Lying) -> float:

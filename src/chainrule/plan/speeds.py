@@ -58,8 +58,8 @@ class Speeds:
     `instruction` is what each begins with, `sharing` what threads take to meet, `crowding` how many
     times as long each takes while all work (they share memory, and often a core), `exchanging` a
     byte of computed matrices that threads multiply together, as another one wrote some.  Of a loop
-    whose body is compiled, `turn` is an iteration beside the body where machine code goes through
-    it, `iteration` where Python does.
+    whose body is compiled, `loop` is what Python does before its first iteration, `turn` is an
+    iteration beside the body where machine code goes through it, `iteration` where Python does.
     `memory` are the levels, the nearest first; the last holds everything, also what no instruction
     touched for `kept`.
     """
@@ -81,6 +81,7 @@ class Speeds:
     blas: float = 1.0
     crowding: float = 1.0
     exchanging: float = 0.0
+    loop: float = 150_000.0
     turn: float = 200.0
     iteration: float = 10000.0
     kept: float = inf
@@ -94,13 +95,22 @@ class Speeds:
         others were, `since` bytes in all."""
         far = min(far, nbytes)
         old = min(old, nbytes - far)
-        near = (nbytes - far - old) / self._level(nbytes).nbytes_each_nanosecond
-        near += old / self._level(max(nbytes, since)).nbytes_each_nanosecond
+        near = (nbytes - far - old) * self._of_byte(nbytes)
+        near += old * self._of_byte(max(nbytes, since))
         return near + far / self.memory[-1].nbytes_each_nanosecond
 
-    def _level(self, nbytes: float) -> Level:
-        """The nearest level with room for so many."""
-        return next((one for one in self.memory if nbytes <= one.nbytes), self.memory[-1])
+    def _of_byte(self, nbytes: float) -> float:
+        """What one of so many bytes takes that are touched again and again: of up to twice as many
+        as a level holds, some are still there."""
+        *levels, last = self.memory
+        rest, found = 1.0, 0.0
+        for one in levels:
+            part = min(max(2 - nbytes / one.nbytes, 0.0), 1.0)
+            found += rest * part / one.nbytes_each_nanosecond
+            rest *= 1 - part
+            if not rest:
+                return found
+        return found + rest / last.nbytes_each_nanosecond
 
     def shared(self, nanoseconds: float, busiest: float) -> float:
         """What takes so long on one thread, on several of which the busiest does so much of it."""
@@ -130,13 +140,13 @@ def _times(record: Any, names: tuple[str, ...], ratio: float) -> Any:
     return replace(record, **{name: getattr(record, name) * ratio for name in names})
 
 
-_MEMORY = (Level(2**15, 150.0), Level(2**19, 60.0), Level(2**26, 30.0), Level(2**62, 12.0))
-
-# Rounded from fits to the instructions of the programs of benchmarks/budget_programs.py, each timed
-# on its own on one core of an Intel Xeon (Sapphire Rapids) at about 3 GHz: with AVX-512, and with
-# AVX2.  The levels of memory are set by hand; the last is a guess, as this machine has a cache of
-# 260 MB.  `sharing` was not fitted, nor AVX2's `mask`: half a causal softmax is exp of -inf, which
-# was slow when these were fitted.
+# Rounded from fits to instructions of the programs of benchmarks/budget_programs.py, on one core:
+# with AVX-512 each timed on its own on an Intel Xeon (Sapphire Rapids) at about 3 GHz, with AVX2 on
+# an AMD EPYC (Zen 3) at about 3.4, in whole steps within budgets and in parts, too.  The levels of
+# memory of AVX-512 are set by hand; the last is a guess, as this machine has a cache of 260 MB.
+# Those of AVX2 are a core's second-level cache, the third-level one that eight cores share with
+# whatever else runs there, and what `measured_speeds` finds beyond it.  `sharing` was not fitted,
+# nor AVX2's `mask`: half a causal softmax is exp of -inf, which was slow when these were fitted.
 SPEEDS = {
     64: Speeds(
         vector_nbytes=64,
@@ -152,23 +162,24 @@ SPEEDS = {
         product=40.0,
         instruction=150.0,
         sharing=1000.0,
-        memory=_MEMORY,
+        memory=(Level(2**15, 150.0), Level(2**19, 60.0), Level(2**26, 30.0), Level(2**62, 12.0)),
     ),
     32: Speeds(
         vector_nbytes=32,
-        operation=0.2,
-        access=0.07,
+        operation=0.22,
+        access=0.08,
         mask=1.0,
         lane=0.4,
         reduction=1.4,
         row=3.0,
-        multiply_add=0.19,
+        multiply_add=0.175,
         tile=3.0,
         packing=0.12,
         product=50.0,
-        instruction=150.0,
+        instruction=30.0,
         sharing=1000.0,
-        memory=_MEMORY,
+        memory=(Level(2**15, 150.0), Level(2**19, 60.0), Level(2**25, 34.0), Level(2**62, 16.0)),
+        kept=2e6,
     ),
 }
 

@@ -41,7 +41,8 @@ POLISH = Round(6_000, 1, ((1, Cooling(0.1, 0.01, 0.003, True)),))  # from within
 DESCENT = Round(16_000, 5, COOLINGS)  # from others
 LAST = Round(60_000, 5, COOLINGS)  # where that has not led into the budget
 FAILURES = 3  # budgets in a row for which nothing is found
-JUMP = 0.1  # of the cost of all nodes once, between two: one between them is looked for
+# Of the cost of all nodes once, between two: up to so many between them are looked for.
+JUMP, BETWEEN = 0.1, 3
 HALVINGS = 3  # of the distance between the last two, for the least bytes
 
 
@@ -69,11 +70,18 @@ def ladder(
             if failures == FAILURES:
                 break
     for above, below in list(pairwise(climb.found)):
-        between = (above.peak_nbytes + below.peak_nbytes) // 2
-        jump = below.cost - above.cost
-        if JUMP * problem.plain_cost < jump < LONG * problem.plain_cost and between <= highest:
+        for _ in range(BETWEEN):
+            between = (above.peak_nbytes + below.peak_nbytes) // 2
+            jump = below.cost - above.cost
+            if not JUMP * problem.plain_cost < jump < LONG * problem.plain_cost:
+                break
+            if between > highest:
+                break
             climb.best = above
             climb.down_to(between)
+            if climb.best.peak_nbytes > between or climb.best is above:
+                break
+            above, below = _dearer(above, climb.best, below)
     climb.best = min(climb.found, key=lambda one: one.peak_nbytes)
     for _ in range(HALVINGS):
         middle = (lowest + max(missed, problem.least_nbytes)) // 2
@@ -82,6 +90,12 @@ def ladder(
         else:
             missed = middle
     return climb.found
+
+
+def _dearer(above: Found, middle: Found, below: Found) -> tuple[Found, Found]:
+    """Those two of three neighbours between which the cost jumps more."""
+    pairs = (above, middle), (middle, below)
+    return max(pairs, key=lambda pair: pair[1].cost - pair[0].cost)
 
 
 class _Climb:
