@@ -7,6 +7,7 @@ not promoted as NEP 50 says.  Whatever a graph's dtype may reach asks here inste
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,7 @@ def promoted(*given: Any) -> np.dtype:
 def in_float32(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     """The evaluation of arrays of bfloat16, too: with float32 numbers, rounded once at the end."""
 
+    @wraps(evaluate)
     def widened(xp: Any, *arrays: Any, **params: Any) -> Any:
         narrow = next((x.dtype for x in arrays if x.dtype.kind == "V"), None)
         if narrow is None or not is_bfloat16(narrow):

@@ -11,7 +11,7 @@ from chainrule.errors import DTypeError, InputError, UnsupportedError
 from chainrule.frontend.composite import composite
 from chainrule.frontend.errors.refusing import refuse, shown
 from chainrule.frontend.traced import Traced
-from chainrule.graph.dtypes import dtype_kind, is_narrow
+from chainrule.graph.dtypes import dtype_kind, is_bfloat16, is_narrow
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
 from chainrule.numpy.averages import dtype_of
@@ -79,8 +79,11 @@ def _places(count: int, q: Any, method: str) -> np.ndarray:
 
 def _result_dtype(a: Any, q: Any, method: str, asked: str) -> np.dtype:
     """The dtype that NumPy gives, which takes nothing between two booleans."""
+    own = dtype_of(a)
+    asked_of = np.dtype(np.float16) if is_bfloat16(own) else own  # it knows no other of two bytes
     try:
-        return np.quantile(np.zeros(2, dtype_of(a)), q, method=method).dtype  # type: ignore[call-overload]
+        found = np.quantile(np.zeros(2, asked_of), q, method=method).dtype  # type: ignore[call-overload]
+        return own if found == asked_of else found
     except TypeError:
         refuse(
             DTypeError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from chainrule.execute.xla import loops
 from chainrule.execute.xla.foreign import Foreign, is_foreign
 from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.body import Body
-from chainrule.graph.dtypes import dtype_kind
+from chainrule.graph.dtypes import FLOAT32, dtype_kind, is_bfloat16
 from chainrule.graph.node import Node
 from chainrule.plan.checks import Check, checks_of
-from chainrule.primitives.primitive import Library, Move
+from chainrule.primitives.logic import cast
+from chainrule.primitives.primitive import Contract, Library, Move
 from chainrule.primitives.sources import iota
 
 WIDE = np.dtype(np.float64)
@@ -80,6 +81,12 @@ class Space:
             operands = [
                 one.astype(WIDE) if dtype_kind(one.dtype) == "f" else one for one in operands
             ]
+        is_product = isinstance(kernel, Contract) and has_narrow_products()
+        narrow = [_narrow(one, values) for one in node.inputs if is_product]
+        if narrow and all(one is not None for one in narrow):
+            evaluate: Any = node.primitive.evaluate
+            value = evaluate.__wrapped__(NARROW, *narrow, **dict(node.params))
+            return strong(value, node.dtype)
         value = node.primitive.evaluate(self, *operands, **dict(node.params))
         if is_lapack:
             self._doubt(value, operands)
@@ -102,6 +109,40 @@ class Space:
         for one in finite[2:]:
             given = given & one
         self.fail(given & ~finite[0])
+
+
+def has_narrow_products() -> bool:
+    """Whether the device is one with instructions for products of bfloat16.  On a CPU (Zen 3), a
+    step of an MLP takes 1.25 times as long with them as with products of float32."""
+    return jax_here().default_backend() != "cpu"
+
+
+class _Narrow:
+    """JAX's NumPy with products of bfloat16 that add up in float32, and give that."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(jax_here().numpy, name)
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        """The product in float32."""
+        return jax_here().numpy.matmul(x, y, preferred_element_type=FLOAT32)
+
+
+NARROW = _Narrow()
+
+
+def _narrow(node: Node, values: Mapping[Node, Any]) -> Any:
+    """The bfloat16 numbers of which an operand is the float32 ones, moved as it is; else None."""
+    moves = []
+    while isinstance(node.primitive.kernel, Move):
+        moves.append(node)
+        (node,) = node.inputs
+    if node.primitive is not cast or not is_bfloat16(node.inputs[0].dtype):
+        return None
+    value = values[node.inputs[0]] if node.dtype == FLOAT32 else None
+    for move in reversed(moves) if value is not None else ():
+        value = move.primitive.evaluate(NARROW, value, **dict(move.params))
+    return value
 
 
 def strong(value: Any, dtype: np.dtype) -> Any:
