@@ -34,9 +34,12 @@ def load(module: str) -> types.ModuleType:
     """A module of the front end, without the package around it (which needs NumPy)."""
     package = sys.modules.get("naming_alone")
     if package is None:
-        package = types.ModuleType("naming_alone")
-        package.__path__ = [str(FRONTEND)]
-        sys.modules["naming_alone"] = package
+        folders = {"naming_alone": FRONTEND}
+        if __name__ == "__main__":  # what these modules need of the package needs no NumPy
+            folders["chainrule"] = FRONTEND.parent
+        for name, folder in folders.items():
+            package = sys.modules[name] = types.ModuleType(name)
+            package.__path__ = [str(folder)]
     return importlib.import_module(f"naming_alone.{module}")
 
 
