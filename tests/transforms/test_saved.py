@@ -142,3 +142,21 @@ def test_a_step_trains_with_them_also_in_parts():
     assert step.saved == BF16
     with pytest.raises(cr.errors.InputError, match=r"saved='float64': .* or in bfloat16\n.*saved="):
         cr.training_step(network(np.tanh), "W", cr.sgd(0.1), saved="float64", x=X, W=W)
+
+
+def tanh_of_two(x: Any, W: Any) -> Any:
+    h = np.tanh(x @ W)
+    J = np.sum(h @ W)
+    return J
+
+
+def test_the_memory_report_says_what_is_saved_and_for_what() -> None:
+    types = {"x": cr.float32["n 64"], "W": cr.float32[64, 64]}
+    step = cr.training_step(
+        tanh_of_two, "W", cr.sgd(0.1), saved="bfloat16", executor="native", **types
+    )
+    report = step.memory(n=512)
+    copy = report.values["h_saved"]
+    assert copy.kind == "saved intermediates" and copy.nbytes == 2 * 512 * 64
+    assert "h_saved ⊙ h_saved, a part of" in str(report)
+    assert report.main.parts["saved intermediates"] == copy.nbytes

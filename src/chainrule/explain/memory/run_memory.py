@@ -15,6 +15,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.graph.words import names_of
 from chainrule.plan.products.formula import operand_text
+from chainrule.primitives.logic import cast
 from chainrule.schedule.records import Compute
 from chainrule.schedule.usage import Life, Usage, usage_of
 
@@ -204,7 +205,21 @@ def run_memory_of(
     program = prepare(executor, graph, results, overwrites)
     schedule = program.schedule({node: one.outline(node) for node, one in lies.items()})
     usage = usage_of(schedule, results, block=traits.one_block, copied=copied)
-    forward = set(topological(objectives) if graph.gradients else graph.nodes)
+    forward = _forward_of(graph, objectives) if graph.gradients else set(graph.nodes)
     saved = saved_values(usage.schedule, forward)
     kinds = kinds_of(graph, saved, parameters, state, carried, results)
     return RunMemory(graph, usage, kinds, program)
+
+
+def _forward_of(graph: Graph, objectives: Collection[Node]) -> set[Node]:
+    """The nodes of forward propagation, and the narrower copies of them that it ends with
+    (`saved=`)."""
+    forward = set(topological(objectives))
+    for node in graph.nodes:
+        if node in forward or not node.inputs:
+            continue
+        narrower = node.primitive is cast and node.dtype.itemsize < node.inputs[0].dtype.itemsize
+        if not narrower or node.inputs[0] not in forward:
+            break
+        forward.add(node)
+    return forward
