@@ -27,6 +27,7 @@ from chainrule.exchange.pytorch.program import Instruction, Program, Ref
 from chainrule.exchange.pytorch.refusals import Refusals
 from chainrule.exchange.pytorch.scalars import SCALARS, SIZES
 from chainrule.exchange.pytorch.sources import NO_GRAD, Frame, Made, frames_of, names_of
+from chainrule.graph.dtypes import as_dtype, dtype_kind, is_bfloat16
 from chainrule.graph.sizes.sizes import size
 from chainrule.graph.types import array_type
 
@@ -147,15 +148,17 @@ class _Converting:
                 hint="NumPy has booleans, integers and floats of 16, 32 and 64 bits: "
                 "module.float() before from_torch",
             )
-        return np.array(tensor.detach().cpu().contiguous().numpy(), dtype)
+        tensor = tensor.detach().cpu().contiguous()
+        wide = tensor.float() if is_bfloat16(dtype) else tensor  # for which PyTorch has no array
+        return wide.numpy().astype(dtype)
 
     def _dtype(self, dtype: Any) -> np.dtype | None:
         """NumPy's dtype; None for those that graphs do not have."""
         try:
-            found = np.dtype(str(dtype).removeprefix("torch."))
-        except TypeError:
+            found = as_dtype(str(dtype).removeprefix("torch."))
+        except (TypeError, UnsupportedError):
             return None
-        return found if found.kind in _KINDS and found.itemsize <= 8 else None
+        return found if dtype_kind(found) in _KINDS and found.itemsize <= 8 else None
 
     def _inner_dtype(self, dtype: Any) -> np.dtype | None:
         """The same, or a complex dtype, which values within a program may have."""
