@@ -99,7 +99,7 @@ def transformer() -> tuple[Any, dict[str, Any], int]:
         h = h + np.swapaxes(a, 1, 2).reshape(h.shape[0], length, width) @ Wo
         return h + np.maximum(cr.layer_norm(h) @ W1, 0) @ W2
 
-    def objective(x: cr.float32["n 64 64"], y: cr.int64[n], blocks, V):
+    def objective(x: cr.float32[n, 64, 64], y: cr.int64[n], blocks, V):
         h = x
         for one in blocks:
             h = block(h, *one)
