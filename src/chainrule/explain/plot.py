@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from itertools import pairwise
 from math import ceil, floor, inf, isfinite, log10
 from pathlib import Path
 
@@ -250,18 +251,29 @@ class _Drawing:
     def _labels(self, one: Series, places: Sequence[Point]) -> list[str]:
         """Words beside points, where there is room."""
         lines, taken = [], [(x - 6, x + 6, y + 4) for x, y in places]
+        for line in self.plot.series if one.labels else ():
+            taken += self._steps(line)
         for (x, y), label in zip(places, one.labels, strict=False):
             wide = len(label) * LETTER
-            begin = x + 8 if x + 8 + wide <= self.right + 20 else x - 8 - wide
+            fits = x + 8 + wide <= self.right + 20
+            begin, at, anchor = (x + 8, x + 8, "start") if fits else (x - 8 - wide, x - 8, "end")
             for up in (4.0, -10.0, 18.0):
                 free = all(
                     abs(y + up - b) > 13 or begin > e or a > begin + wide for a, e, b in taken
                 )
                 if free and y + up < self.bottom - 2:
                     taken.append((begin, begin + wide, y + up))
-                    lines.append(_words(begin, y + up, label, "ink", size=11))
+                    lines.append(_words(at, y + up, label, "ink", size=11, anchor=anchor))
                     break
         return lines
+
+    def _steps(self, one: Series) -> Iterator[tuple[float, float, float]]:
+        """From where to where, and at which height of words, the steps of a series are drawn."""
+        places = [(self.x(x), self.y(y)) for x, y in one.points if one.steps]
+        for (a, y), (b, below) in pairwise(places):
+            yield min(a, b), max(a, b), y + 4
+            for height in range(int(min(y, below)), int(max(y, below)), 12):
+                yield b - 2, b + 2, height + 4.0
 
     def _legend(self) -> list[str]:
         lines, x = [], float(BEFORE)
