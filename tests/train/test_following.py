@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
@@ -111,3 +112,19 @@ def test_a_style_holds_for_its_own_picture_alone() -> None:
     style = next(one.text or "" for one in ET.fromstring(svg).iter() if one.tag.endswith("style"))
     rules = style.replace("@media screen and (prefers-color-scheme:dark){", "").split("}")
     assert len(rules) > 20 and all(one.startswith("#p") for one in rules if one)
+
+
+def test_labels_are_beside_steps_and_next_to_their_points() -> None:
+    points = [(1.0, 5.0), (3.0, 2.0), (4.0, 1.0)]
+    stairs = Series("", points, dots=False, steps=True)
+    labels = ["first one", "", "the last of all points"]
+    named = Series("", points, line=False, labels=labels)
+    axis = Axis("", str)
+    svg = Plot("t", axis, axis, [stairs, named], "d").svg()
+    dots = re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', svg)
+    label = r'x="([\d.]+)" y="([\d.]+)" font-size="11" text-anchor="(\w+)">'
+    first = re.search(f"{label}{labels[0]}", svg)
+    last = re.search(f"{label}{labels[2]}", svg)
+    assert first is not None and last is not None
+    assert float(first[2]) < float(dots[0][1]) - 5  # above its step
+    assert last[3] == "end" and float(dots[2][0]) - float(last[1]) == 8
