@@ -17,7 +17,7 @@ import chainrule as cr
 from chainrule import float32, int64
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan import choose_stored, planner, storage
+from chainrule.plan import choose_stored, order, planner, storage
 from chainrule.plan.loops import fuse
 from chainrule.plan.products.fold import ONE, Products
 from chainrule.plan.roles import Role
@@ -25,6 +25,7 @@ from chainrule.schedule.names_in_messages import Wording
 from chainrule.schedule.placement import place
 from chainrule.schedule.records import SCRATCH, Compute, Free
 from chainrule.testing import simulate
+from chainrule.transforms.widen import widen
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -103,6 +104,16 @@ def heads() -> Graph:
     return cr.trace(f, a=float32[3, 8, 8], v=float32[3, 8, 4], W=float32[12, 12])
 
 
+def widened_late() -> Graph:
+    def f(x: Any, W: Any) -> Any:
+        h = np.tanh(x)
+        a = np.tanh(h @ W)
+        y = h.T @ a
+        return y
+
+    return widen(cr.trace(f, x=cr.bfloat16[64, 32], W=cr.bfloat16[32, 32]))
+
+
 # The planner without each pass.
 
 
@@ -140,6 +151,10 @@ def side_by_side(patch: pytest.MonkeyPatch) -> None:
 
 def rows_always(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(planner, "product_layouts", lambda *_: {})
+
+
+def wide_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(order.Ordering, "_is_early", lambda *_: False)
 
 
 CASES: dict[str, tuple[Callable[[], Graph], Patch, str, str]] = {
@@ -258,6 +273,39 @@ product: a, v -> %0 @ 0
 product: %0, W -> y
 free %0
 384 bytes
+""",
+    ),
+    "widened_late": (
+        widened_late,
+        wide_at_once,
+        """
+cast tanh: x -> %2 @ 8192, %9 @ 0
+cast: W -> %3 @ 16384
+product: %2, %3 -> %4 @ 20480
+free %2
+free %3
+cast tanh: %4 -> %11 @ 20480
+product: %9, %11 -> %12 @ 8192
+free %9
+free %11
+cast: %12 -> y
+free %12
+28672 bytes
+""",
+        """
+cast tanh: x -> %2 @ 12288
+cast: W -> %3 @ 8192
+product: %2, %3 -> %4 @ 0
+free %2
+free %3
+cast tanh: %4 -> %11 @ 0
+cast tanh: x -> %9 @ 8192
+product: %9, %11 -> %12 @ 16384
+free %11
+free %9
+cast: %12 -> y
+free %12
+20480 bytes
 """,
     ),
 }
