@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chainrule.control.bodies import between, reached
@@ -22,6 +21,7 @@ from chainrule.control.packing import is_view_of, packed, part_of, stacked_type,
 from chainrule.control.scan_node import scan
 from chainrule.control.scan_rules import loop_of, shown_carries
 from chainrule.control.stacked_rows import origin_of
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.graph.body import with_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
