@@ -162,7 +162,7 @@ SPEEDS = {
         product=40.0,
         instruction=150.0,
         sharing=1000.0,
-        memory=(Level(2**15, 150.0), Level(2**19, 60.0), Level(2**26, 30.0), Level(2**62, 12.0)),
+        memory=(Level(2**15, 150.0), Level(2**18, 60.0), Level(2**26, 30.0), Level(2**62, 12.0)),
     ),
     32: Speeds(
         vector_nbytes=32,
