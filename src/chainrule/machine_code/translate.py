@@ -61,7 +61,8 @@ Fields = Mapping[str, str]  # of a state: the type of each field, in the order o
 
 def fields_of(state: type) -> dict[str, str]:
     """The annotated fields of a state, each of which takes 8 bytes, by their types."""
-    return {name: TYPES[str(kind)] for name, kind in state.__annotations__.items()}
+    bases = [one for one in reversed(state.__mro__) if one is not object]
+    return {n: TYPES[str(kind)] for one in bases for n, kind in one.__annotations__.items()}
 
 
 def translate(functions: Sequence[Callable[..., Any]], states: Sequence[type]) -> str:

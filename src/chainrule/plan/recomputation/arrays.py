@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chainrule.dataclass import dataclass
+from chainrule.machine_code.translate import Ints
 
 Array = np.ndarray
 
@@ -45,6 +46,34 @@ class Arrays:
     kept: Array
     once: Array
     fixed: Array
+
+
+class Numbers:
+    """Those of a program in a state of machine code: lists of lists are flat, with the place where
+    each begins (`inputs_from[v]` up to `inputs_from[v + 1]`)."""
+
+    inputs_from: Ints
+    inputs: Ints
+    readers_from: Ints
+    readers: Ints
+    earlier_from: Ints
+    earlier: Ints
+    nbytes: Ints
+    workspace: Ints
+    kept: Ints
+    once: Ints
+    nodes: int
+    budget: int
+
+
+def put(state: Numbers, arrays: Arrays, names: Iterable[str]) -> None:
+    """Lets a state have the arrays with these names."""
+    for name in names:
+        found = getattr(arrays, name)
+        if isinstance(found, Rows):
+            setattr(state, name + "_from", found.begins)
+            found = found.values
+        setattr(state, name, found)
 
 
 def rows_of(lists: Sequence[Sequence[int]]) -> Rows:

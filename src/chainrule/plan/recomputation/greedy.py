@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.dataclass import dataclass
 from chainrule.machine_code.kernel import Kernel
 from chainrule.machine_code.translate import Floats, Ints
-from chainrule.plan.recomputation.arrays import Rows
+from chainrule.plan.recomputation.arrays import Numbers, Rows, put
 from chainrule.plan.recomputation.problem import Problem
 from chainrule.plan.recomputation.sequence import without_useless
 
@@ -42,21 +42,11 @@ RULES = (
 )
 
 
-class Walk:
+class Walk(Numbers):
     """The numbers of a program, and the state on the way through its order: what is there, and
     where it is read next."""
 
-    inputs_from: Ints
-    inputs: Ints
-    readers_from: Ints
-    readers: Ints
-    earlier_from: Ints
-    earlier: Ints
     order: Ints
-    nbytes: Ints
-    workspace: Ints
-    kept: Ints
-    once: Ints
     places_from: Ints  # of each node, the places in the order that read it,
     places: Ints
     place_at: Ints  # and which of them comes next
@@ -73,8 +63,6 @@ class Walk:
     seen: Ints  # in which round
     tried: Ints
     sequence: Ints
-    nodes: int
-    budget: int
     by_distance: int
     now: int
     alive: int  # bytes
@@ -95,12 +83,7 @@ def greedy(problem: Problem, weights: Weights) -> tuple[int, ...] | None:
 def walk_of(problem: Problem, weights: Weights) -> Walk:
     """The beginning of a walk."""
     s, n, arrays = Walk(), problem.size, problem.arrays
-    for name in ("inputs", "readers", "earlier"):
-        rows = getattr(arrays, name)
-        setattr(s, name + "_from", rows.begins)
-        setattr(s, name, rows.values)
-    for name in ("nbytes", "workspace", "kept", "once"):
-        setattr(s, name, getattr(arrays, name))
+    put(s, arrays, ("inputs", "readers", "earlier", "nbytes", "workspace", "kept", "once"))
     s.order = np.array(problem.order, np.int64)
     s.places_from, s.places = _places(problem, s.order)
     s.place_at = s.places_from[:-1].copy()

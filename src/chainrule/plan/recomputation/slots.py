@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from chainrule.machine_code.translate import Floats, Ints
+from chainrule.plan.recomputation.arrays import Numbers, put
 from chainrule.plan.recomputation.problem import Problem
 
 NONE = -1
@@ -21,23 +22,12 @@ THRESHOLDS = 4096
 LOGARITHMS = -np.log((np.arange(THRESHOLDS) + 0.5) / THRESHOLDS)
 
 
-class Slots:
-    """The numbers of a program, and where its nodes are executed; lists of lists are flat, with
-    the place where each begins (`inputs_from[v]` up to `inputs_from[v + 1]`)."""
+class Slots(Numbers):
+    """The numbers of a program, and where its nodes are executed."""
 
-    inputs_from: Ints
-    inputs: Ints
-    readers_from: Ints
-    readers: Ints
-    earlier_from: Ints
-    earlier: Ints
     later_from: Ints
     later: Ints
-    nbytes: Ints
     cost: Ints
-    workspace: Ints
-    kept: Ints
-    once: Ints
     fixed: Ints
     node_at: Ints  # NONE where the slot is empty
     end_at: Ints
@@ -54,11 +44,9 @@ class Slots:
     best: Ints
     random: Ints  # four words of 32 bits
     thresholds: Floats  # -log of evenly spaced numbers between 0 and 1
-    nodes: int
     slots: int
     executions: int
     repeats: int  # how many nodes are repeated
-    budget: int
     excess: int  # bytes above the budget, added up over all slots
     total_cost: int
     changes: int  # entries of the log
@@ -77,12 +65,7 @@ class Slots:
 def slots_of(problem: Problem, slots: int) -> Slots:
     """Empty slots for the executions of a program."""
     s, n, arrays = Slots(), problem.size, problem.arrays
-    for name in ("inputs", "readers", "earlier", "later"):
-        rows = getattr(arrays, name)
-        setattr(s, name + "_from", rows.begins)
-        setattr(s, name, rows.values)
-    for name in ("cost", "kept", "once", "fixed"):
-        setattr(s, name, getattr(arrays, name))
+    put(s, arrays, ("inputs", "readers", "earlier", "later", "cost", "kept", "once", "fixed"))
     # Bytes of all slots are added up in 64 bits: large ones are counted in larger units.
     unit = 1 + (sum(problem.nbytes) + sum(problem.workspace)) * slots // MOST
     s.nbytes, s.workspace = -(-arrays.nbytes // unit), -(-arrays.workspace // unit)
