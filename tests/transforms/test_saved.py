@@ -54,8 +54,21 @@ def centred(x: Any, W: Any) -> Any:
     return J
 
 
+@cr.custom_derivative
+def identity(v: Any) -> Any:
+    return v * 1.0
+
+
+identity.defvjp(lambda v: (identity(v), v), lambda v, g: (np.exp(v) * g,))
+
+
 OBJECTIVES = {
     "centred": (centred, X, W),
+    "sinc": (lambda x, W: np.mean(np.sinc(x @ W + 20.0)), X, W),
+    "steep": (lambda x, W: np.mean(np.cosh(x @ W + 9.0)) + np.mean(np.expm1(x @ W + 9.0)), X, W),
+    "powers": (lambda x, W: np.mean((1 + x @ W / 100) ** 50), X, W),
+    "own rule": (lambda x, W: np.mean(identity(x @ W + 30.0)), X, W),
+    "gauss": (lambda x, W: np.mean(np.exp(-((x @ W) ** 2))), X, W),
     "waves": (lambda x, W: np.mean(np.sin(x @ W + 1000.0) * np.cos(500.0 * (x @ W))), X, W),
     "relu": (network(lambda z: np.maximum(z, 0)), X, W),
     "tanh": (network(np.tanh), X, W),
@@ -102,6 +115,11 @@ def test_which_values_are_rounded_is_seen_in_the_graph():
     assert all(rounded[name].dtype == BF16 for name in copies)
     _, rounded, _ = both("tanh")
     assert [name for name in rounded.names if "saved" in name] == ["h_saved", "g_saved", "saved"]
+
+
+def test_float64_which_may_be_out_of_the_range_of_bfloat16_stays():
+    graph = cr.backward(cr.trace(network(np.tanh), X.astype(float), W.astype(float)), wrt="W")
+    assert saved_in(graph, graph.outputs[0][0], BF16) is graph
 
 
 def test_nothing_changes_where_nothing_is_wider():

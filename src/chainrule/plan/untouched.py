@@ -11,7 +11,9 @@ from math import inf
 from chainrule.graph.node import Node
 from chainrule.schedule.records import Buffer
 
-BLOCK = 1 << 16  # bytes of an arena that are taken to be touched together
+# Bytes of an arena that are taken to be touched together: more where there were more blocks than
+# these else.
+BLOCK, MOST_BLOCKS = 1 << 16, 1 << 12
 
 Place = tuple[str, int]
 
@@ -26,13 +28,17 @@ def untouched(
     """
     if kept == inf:
         return [()] * len(places)
+    ends: dict[str, int] = {}
+    for buffer in (one for here in places for one in here.values()):
+        ends[buffer.arena] = max(ends.get(buffer.arena, 0), buffer.end)
+    sizes = {arena: max(BLOCK, -(-end // MOST_BLOCKS)) for arena, end in ends.items()}
     last: dict[Place, float] = {}
     found: list[Collection[Node]] = []
     now = 0.0
     for _ in range(2):  # the first run tells when things were touched before the second
         found.clear()
         for here, taken in zip(places, nanoseconds, strict=True):
-            blocks = {node: _blocks(buffer) for node, buffer in here.items()}
+            blocks = {node: _blocks(buffer, sizes[buffer.arena]) for node, buffer in here.items()}
             found.append([node for node, own in blocks.items() if _is_old(own, last, now - kept)])
             now += taken
             for own in blocks.values():
@@ -40,8 +46,8 @@ def untouched(
     return found
 
 
-def _blocks(buffer: Buffer) -> list[Place]:
-    return [(buffer.arena, k) for k in range(buffer.offset // BLOCK, -(-buffer.end // BLOCK))]
+def _blocks(buffer: Buffer, nbytes: int) -> list[Place]:
+    return [(buffer.arena, k) for k in range(buffer.offset // nbytes, -(-buffer.end // nbytes))]
 
 
 def _is_old(blocks: Sequence[Place], last: Mapping[Place, float], time: float) -> bool:

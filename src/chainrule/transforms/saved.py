@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.graph.collector import without_collector
-from chainrule.graph.dtypes import dtype_kind
+from chainrule.graph.dtypes import dtype_kind, finfo
 from chainrule.graph.free_names import free_name
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
@@ -20,6 +20,8 @@ from chainrule.graph.node import Node, topological
 from chainrule.graph.rebuild import substituted
 from chainrule.primitives import arithmetic as A
 from chainrule.primitives import logic
+from chainrule.primitives.hyperbolic import cosh, sinh
+from chainrule.primitives.logarithms import exp2
 from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.primitive import Fold, Generate, Given, Map, Move
 from chainrule.primitives.special.error_function import erf
@@ -34,7 +36,9 @@ SOUND = (
     *(A.multiply, A.divide, A.negative, A.absolute, A.maximum, A.minimum, A.sqrt),
     *(A.integer_power, *BOUNDED, logic.where, logic.cast),
 )
-PERIODIC = (A.sin, A.cos)  # of 1,000, rounded to 1,000 ± 4, they know nothing any more
+# Of 1,000, rounded to 1,000 ± 2, sines know nothing any more, and exponentials are off by e**2.
+STEEP = (A.sin, A.cos, A.exp, A.expm1, exp2, sinh, cosh)
+HIGHEST = 4  # exponent by which the error of a rounded base is multiplied
 SIGNS = (
     *(logic.less, logic.less_equal, logic.greater, logic.greater_equal),
     *(logic.equal, logic.not_equal),
@@ -49,8 +53,10 @@ def saved_in(graph: Graph, of: str, dtype: np.dtype) -> Graph:
     Rounded are arrays of wider floats that are computed for `of`; a few functions are computed
     again of a rounded argument.  Arguments of the program and masks stay, and so does what only
     belongs to a row (a sum, a maximum).  Comparisons with other numbers than 0 read what was
-    compared, so that they find the same elements; so do sines, loops, and functions of the user's.
-    The relative error of what the others read is that of one rounding, in units of the largest.
+    compared, so that they find the same elements; so do loops and primitives of the user's, and so
+    do sines, high powers and exponentials (but of what is at most 0), through what these are
+    computed of.  float64 stays: bfloat16 has not its range.  The relative error of what the others
+    read is that of one rounding, in units of the largest.
     """
     return _Saving(graph, of, np.dtype(dtype)).saved()
 
@@ -65,6 +71,7 @@ class _Saving:
         others = [node for _, node in graph.outputs if node not in made]
         self.forward = set(topological(others))
         self.backward = [one for one in topological(gradients) if one not in self.forward]
+        self.exact = self._exact()
         self.read = {
             one
             for node in self.backward
@@ -120,14 +127,25 @@ class _Saving:
         return {**names, **self.graph.names}
 
     def _operands(self, node: Node) -> list[tuple[Node, bool]]:
-        """The inputs, and whether the node reads each as it is: it compares, is periodic, or is a
-        loop or a function of the user's, which may be."""
-        if node.primitive.as_stored or node.primitive in PERIODIC:
+        """The inputs, and whether the node reads each as it is: it compares, is steep, or is a loop
+        or a primitive of the user's, which may be."""
+        if node.primitive.as_stored or node in self.exact:
             return [(one, True) for one in node.inputs]
         if dtype_kind(node.dtype) == "f":
             return [(one, dtype_kind(one.dtype) != "f") for one in node.inputs]
         signs = node.primitive in SIGNS and any(_is_zero(one) for one in node.inputs)
         return [(one, not signs) for one in node.inputs]
+
+    def _exact(self) -> set[Node]:
+        """What the backward pass computes for steep functions, and these."""
+        made = set(self.backward)
+        pending = [one for one in self.backward if _is_steep(one)]
+        found = set(pending)
+        while pending:
+            inputs = made.intersection(pending.pop().inputs) - found
+            found |= inputs
+            pending += inputs
+        return found
 
     def _reread(self, node: Node) -> Node:
         """A value of the forward pass, as a node of the backward pass gets it: for each anew."""
@@ -157,6 +175,7 @@ class _Saving:
         while _is_view(node):
             (node,) = node.inputs
         is_wide = dtype_kind(node.dtype) == "f" and node.dtype.itemsize > self.dtype.itemsize
+        is_wide = is_wide and float(finfo(node.dtype).max) < 2 * float(finfo(self.dtype).max)
         computed = not isinstance(node.primitive.kernel, Given | Generate)
         return is_wide and computed and bool(node.ndim) and not self._is_small(node)
 
@@ -192,6 +211,39 @@ class _Saving:
             terms = [one for one in node.inputs if value_of(one) is None]
             sound = len(terms) < 2 and all(one.primitive in BOUNDED for one in terms)
         return sound and all(self.there[one] for one in node.inputs)
+
+
+def _is_steep(node: Node) -> bool:
+    """Whether its result may be far off where its argument is a little."""
+    if node.primitive is A.integer_power:
+        return abs(node.param("exponent")) > HIGHEST
+    if node.primitive is A.power:
+        exponent = value_of(node.inputs[1])
+        return exponent is None or abs(exponent) > HIGHEST
+    return node.primitive in STEEP and not (
+        node.primitive in (A.exp, exp2) and _sign(node.inputs[0]) < 0
+    )
+
+
+def _sign(node: Node) -> int:
+    """1 of what is at least 0, -1 of what is at most 0, as it is written; 0 of all else."""
+    value = value_of(node)
+    if value is not None:
+        return 1 if value >= 0 else -1
+    if node.primitive is A.absolute:
+        return 1
+    if node.primitive is A.integer_power:
+        return int(node.param("exponent") % 2 == 0)
+    if node.primitive is A.negative:
+        return -_sign(node.inputs[0])
+    if node.primitive in (A.multiply, A.divide):
+        one, other = node.inputs
+        if one is other:
+            return 1
+        if one.inputs == (other,) or other.inputs == (one,):  # -z z
+            return -1 if A.negative in (one.primitive, other.primitive) else 0
+        return _sign(one) * _sign(other)
+    return _sign(node.inputs[0]) if _is_view(node) else 0
 
 
 def _is_zero(node: Node) -> bool:
