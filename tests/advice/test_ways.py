@@ -186,6 +186,25 @@ def test_ctrl_c_gives_what_is_known() -> None:
     assert "not looked at: data parallel" in str(ways)
 
 
+@pytest.mark.parametrize("chosen", [[99], [-1], ["a"], [0.5], 0])
+def test_places_that_no_way_has_are_refused(limited: Any, chosen: Any) -> None:
+    with pytest.raises(
+        cr.errors.InputError, match=r"chosen=.*have the places \[0, 1, .*\n.*\(0, 1\)"
+    ):
+        limited[1].measure(chosen)
+
+
+def test_where_nothing_fits_the_table_says_what_needs_least() -> None:
+    ways = cr.ways(made(), batch=64, memory="100 KiB")
+    assert not ways.fitting and "nothing fits: " in str(ways)
+
+
+def test_large_batches_take_no_longer_to_weigh() -> None:
+    step = made(optimizer=cr.sgd(0.1, momentum=0.9))
+    ways = cr.ways(step, batch=10**9)
+    assert "sgd without momentum" in [one.what for one in ways]
+
+
 @pytest.mark.slow
 def test_chosen_ways_are_measured() -> None:
     ways = cr.ways(made(), batch=64, devices=2)

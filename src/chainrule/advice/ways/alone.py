@@ -27,6 +27,7 @@ from chainrule.train.step.ways_to_fit import in_parts, parts_that_fit, smaller, 
 from chainrule.transforms.saved import saved_in
 
 BUDGETS = (0.75, 0.5, 0.25)  # of the bytes that can be saved, that are kept
+LESS = 0.999  # of the bytes of the way before: no other one is listed
 LEANER = ((0, "sgd", sgd(0.1)), (1, "momentum", sgd(0.1, momentum=0.9)))  # and their arrays
 LARGE = 1000  # nodes: of larger graphs, fewer plans are made
 
@@ -168,7 +169,8 @@ class Alone:
                 code = f"cr.training_step(..., memory={nbytes})"
                 what = f"recomputing, within {in_bytes(nbytes)}"
                 way = self._of_report(what, "recomputing", one.report, code)
-                if one.report.needed_nbytes < last:
+                fewer = LESS * last if self.limit is None or last <= self.limit else last
+                if one.report.needed_nbytes < fewer:
                     last = one.report.needed_nbytes
                     changes = self._of_budget(one.report)
                     yield self.fitted(replace(way, extra_flops=again, trajectory=changes))
@@ -242,17 +244,16 @@ class Alone:
     def other_optimizers(self) -> Iterator[TrainingWay]:
         """Optimizers that keep fewer arrays of each parameter."""
         kept = len(self.step.optimizer.arrays)
-        for count, name, optimizer in (
-            (0, "sgd", sgd(0.1)),
-            (1, "momentum", sgd(0.1, momentum=0.9)),
-        ):
+        for count, name, optimizer in LEANER:
             if count >= kept or (count and self.is_large):
                 continue
             step = with_optimizer(self.step, optimizer)
             call = "cr.sgd(learning_rate" + (", momentum=0.9)" if count else ")")
             report = memory_of_step(step, self.sizes)
-            what = f"{name} in place of {self.step.optimizer.name}"
-            way = self._of_report(what, "optimizer", report, f"optimizer={call}")
+            own = self.step.optimizer.name
+            what = f"{name} in place of {own}" if name != own else f"{name} without momentum"
+            code = f"cr.training_step(..., optimizer={call})"
+            way = self._of_report(what, "optimizer", report, code)
             yield self.fitted(replace(way, trajectory=OTHER))
 
 

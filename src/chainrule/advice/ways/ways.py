@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from chainrule.advice.showing import Table, duration, number
@@ -59,12 +60,13 @@ class Ways(NotPickled):
     def best(self) -> TrainingWay:
         """The quickest way that fits.  MemoryLimitError where none does."""
         if not self.fitting:
-            least = min(self.others, key=lambda one: one.needed_nbytes or sys.maxsize)
-            raise MemoryLimitError(
-                f"no way was found in which {self.name} fits",
-                hint=f"{least.what} needs {in_bytes(least.needed_nbytes)}",
-            )
+            raise MemoryLimitError(f"no way was found in which {self.name} fits", hint=self._least)
         return self.fitting[0]
+
+    @property
+    def _least(self) -> str:
+        least = min(self.others, key=lambda one: one.needed_nbytes or sys.maxsize)
+        return f"{least.what} needs {in_bytes(least.needed_nbytes)}"
 
     @property
     def tied(self) -> tuple[TrainingWay, ...]:
@@ -88,13 +90,15 @@ class Ways(NotPickled):
     ) -> Ways:
         """The table with the times of runs beside the predicted ones: `print(ways.measure())`.
 
-        `chosen` are places in the table of what fits, from 0; all by default.  Steps are taken on
-        arrays that are made up, or on `arrays`, by name; ways on several devices run as threads.
-        Ctrl-C gives what is known by then.
+        `chosen` are places in `fitting`, from 0; all by default.  Steps are taken on arrays that
+        are made up, or on `arrays`, by name, whose elements are repeated or cut to the batch of
+        each way; ways on several devices run as threads.  Ctrl-C gives what is known by then.
+
+        InputError for other places.
         """
         from chainrule.explain.cost.measured_runs import ENOUGH, ROUNDS, turn
 
-        places = range(len(self.fitting)) if chosen is None else list(chosen)
+        places = range(len(self.fitting)) if chosen is None else self._places(chosen)
         measured: dict[int, float] = {}
         begun = time.perf_counter()
 
@@ -121,6 +125,17 @@ class Ways(NotPickled):
             for place, one in enumerate(self.fitting)
         )
         return replace(self, fitting=fitting, unknown=unknown)
+
+    def _places(self, chosen: Any) -> list[int]:
+        found = list(chosen) if isinstance(chosen, Iterable) else [chosen]
+        count = len(self.fitting)
+        known = [isinstance(one, Integral) and 0 <= one < count for one in found]
+        if not isinstance(chosen, Iterable) or not all(known):
+            raise InputError(
+                f"chosen={chosen!r}, and the ways that fit have the places {list(range(count))}",
+                hint="the first two: chosen=(0, 1)",
+            )
+        return [int(one) for one in found]
 
     @property
     def table(self) -> Table:
@@ -149,6 +164,8 @@ class Ways(NotPickled):
             for one in self.others
         ]
         tied = self.tied
+        if not self.fitting:
+            notes.insert(0, f"nothing fits: {self._least}")
         if len(tied) > 1:
             places = ", ".join(str(1 + self.fitting.index(one)) for one in tied)
             notes.insert(0, f"about as quick as each other: {places} (within {TIED:.0%})")
