@@ -157,8 +157,8 @@ def _step(
             if value is not None:
                 raise InputError(
                     f"{name}= was given beside a training step, which has its own",
-                    hint=f"cr.training_step(..., {name}=...) takes {name}; or give the objective "
-                    "in place of the step",
+                    hint=f"leave {name} out: cr.training_step(..., {name}=...) takes it; or give "
+                    "the objective in place of the step",
                 )
         return objective
     if optimizer is None:
