@@ -129,7 +129,7 @@ class Ways(NotPickled):
     def _places(self, chosen: Any) -> list[int]:
         found = list(chosen) if isinstance(chosen, Iterable) else [chosen]
         count = len(self.fitting)
-        known = [isinstance(one, Integral) and 0 <= one < count for one in found]
+        known = [isinstance(one, Integral) and 0 <= int(one) < count for one in found]
         if not isinstance(chosen, Iterable) or not all(known):
             raise InputError(
                 f"chosen={chosen!r}, and the ways that fit have the places {list(range(count))}",
