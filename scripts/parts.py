@@ -34,7 +34,8 @@ def run_in_parts(command, arguments, folder, count=None, *, quick=True):
     named = [one for one in arguments if _is_path(one, folder)]
     options = [one for one in arguments if one not in named]
     targets = [file for one in named or ["tests"] for file in _files(one, folder)]
-    shares = _shares(targets, _seconds(folder, quick), count or _cores())
+    usual = _cores() if quick else _cores() * 3 // 2  # which wait for browsers and ranks
+    shares = _shares(targets, _seconds(folder, quick), count or usual)
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         parts = [_Part([*command, *options, *share], folder) for share in shares]
