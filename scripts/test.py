@@ -2,8 +2,8 @@
 
 Needs Python 3.11 or newer and, the first time, a connection to the Python Package Index.
 Arguments that are not listed go to pytest, for example: tests/data -k split
-Each core runs its part of the files; of the slow tiers, which wait for browsers and ranks, two cores
-run three.
+Each core runs its part of the files; two cores run three parts of the slow tiers, which wait for
+browsers and ranks.
 """
 
 import argparse
