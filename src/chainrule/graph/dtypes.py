@@ -97,8 +97,11 @@ def in_float32(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(evaluate)
     def widened(xp: Any, *arrays: Any, **params: Any) -> Any:
-        narrow = next((x.dtype for x in arrays if x.dtype.kind == "V"), None)
-        if narrow is None or not is_bfloat16(narrow):
+        for x in arrays:  # a loop, as every evaluation comes through here
+            if x.dtype.kind == "V" and is_bfloat16(x.dtype):
+                narrow = x.dtype
+                break
+        else:
             return evaluate(xp, *arrays, **params)
         wide = [x.astype(FLOAT32) if x.dtype == narrow else x for x in arrays]
         value = evaluate(xp, *wide, **params)

@@ -12,8 +12,8 @@ from chainrule.explain.memory.words import expression
 from chainrule.graph.body import holds_bodies
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.node import Node
+from chainrule.plan.roles import is_widening
 from chainrule.primitives.arithmetic import identity
-from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import MOVING
 from chainrule.schedule.usage import Life
 from chainrule.schedule.virtual import lacking, shows_its_input
@@ -51,9 +51,8 @@ def _reader_at(
 
 def _is_passed_on(node: Node) -> bool:
     """Whether it has the elements of its operands, and nothing is computed of them."""
-    before = node.inputs[0].dtype.itemsize if node.primitive is cast else node.dtype.itemsize
-    widens = node.type.is_float and node.dtype.itemsize > before
-    return widens or isinstance(node.primitive.kernel, MOVING) or node.primitive is identity
+    moved = isinstance(node.primitive.kernel, MOVING) or node.primitive is identity
+    return moved or is_widening(node)
 
 
 def _beyond(run: RunMemory, moved: list[Node]) -> Node | None:
