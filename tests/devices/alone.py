@@ -100,7 +100,7 @@ class RanksAlone:
         with noting(patched) as self.noted:
             step(step.init(weights), batch)
         parts = step.parts.split_batch(self.state, batch)
-        self.split = step._split(parts[0])
+        self.split = step.split_for(parts[0])
         numbers = {
             item.name: np.asarray(item.default, item.type.dtype)
             for item in step.parts.updating.graph.inputs

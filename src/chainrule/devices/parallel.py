@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.dataclass import dataclass, field
-from chainrule.devices.given import at_first, given_to_ranks
 from chainrule.devices.grid import Grid
-from chainrule.devices.instructions import Key, Program
 from chainrule.devices.job import launched
+from chainrule.devices.one_program import refuse_no_instructions
+from chainrule.devices.running import taken
 from chainrule.devices.splitting import Split, split_of
 from chainrule.devices.stages import TIME
 from chainrule.devices.tensor.choosing import Chosen, choose
-from chainrule.devices.threads import run_in_threads
 from chainrule.errors import IdleStageWarning
 from chainrule.execute.arguments import sizes_from
 from chainrule.graph.by_name import sizes_by_name
@@ -143,15 +141,7 @@ class ParallelStep(SplitStep, ShownByText):
         refuse_no_state(state, whole.parameters)
         state.refuse_second_step()
         with state.stepping, state.updating:
-            pieces = self.parts.split_batch(state, given)
-            split = self._split(pieces[0])
-            numbers = {
-                item.name: np.asarray(given.get(item.name, item.default), item.type.dtype)
-                for item in self.parts.updating.graph.inputs
-                if item.default is not None
-            }
-            found = self._run(split, state, pieces, numbers, clocks)
-        return found, split
+            return taken(self, state, given, clocks)
 
     @entry
     def collect(self, state: State) -> State:
@@ -243,9 +233,11 @@ class ParallelStep(SplitStep, ShownByText):
     ) -> StepTrace:
         """Take one step, and measure when each rank does what: beside what was predicted, by
         `speeds` as in `timeline`.  In a job, every rank calls it, and has the trace of all.  Raises
-        as a step does, and InputError for a job on several machines, whose clocks differ."""
+        as a step does, and InputError for a job on several machines, whose clocks differ, and for
+        a step that is taken as one program."""
         from chainrule.devices.reports.measuring import Clock, refuse_several_machines, trace_of
 
+        refuse_no_instructions(self)
         clocks = [Clock() for _ in range(self.ranks)]
         given, speeds = given_to_step(batch, named), checked_speeds(speeds)
         refuse_several_machines(self.job)
@@ -311,11 +303,11 @@ class ParallelStep(SplitStep, ShownByText):
 
     # Making the split -----------------------------------------------------------------------------
 
-    def _split(self, part: Mapping[str, Any]) -> Split:
+    def split_for(self, arrays: Mapping[str, Any], *, parts: int = 1) -> Split:
+        """The split for inputs of one part of a batch, or of so many, as arrays."""
         graph = self.parts.whole.differentiated
-        return self._split_of(
-            sizes_from(graph, {name: np.asarray(one) for name, one in part.items()})
-        )
+        sizes = sizes_from(graph, {name: np.asarray(one) for name, one in arrays.items()})
+        return self._split_of({**sizes, self.parts.size: sizes[self.parts.size] // parts})
 
     def _split_of(self, sizes: Mapping[str, int]) -> Split:
         key = tuple(sorted(sizes.items()))
@@ -342,57 +334,3 @@ class ParallelStep(SplitStep, ShownByText):
             parameters = self.parts.whole.parameters
             self._chosen.append(choose(graph, objective, parameters, self.ways, self.asked))
         return self._chosen[0]
-
-    # Running it -----------------------------------------------------------------------------------
-
-    def _run(
-        self,
-        split: Split,
-        state: State,
-        parts: Sequence[Mapping[str, Any]],
-        numbers: Mapping[str, np.ndarray],
-        clocks: Sequence[Clock] | None,
-    ) -> Any:
-        """Takes the step; gives the objective."""
-
-        @cache
-        def given() -> dict[Key, np.ndarray]:  # once a rank of a job has its arrays
-            return given_to_ranks(self.parts, split, state, parts, numbers)
-
-        def first(program: Program) -> dict[Key, np.ndarray]:
-            return at_first(self.parts, split, program, state, given())
-
-        if launched() is not None:
-            from chainrule.devices.mpi import join
-            from chainrule.devices.processes import run_as_rank
-
-            batch = [one[name] for one in parts for name in sorted(one.keys() - state.outlines)]
-            arrays = [np.asarray(one) for one in batch]
-            clock = None if clocks is None else clocks[self.rank]
-            results = run_as_rank(join(), split, state, arrays, numbers, first, clock)
-            ends = [(name, one) for name, one in split.ends.items() if name in state.memory]
-            made = [(name, results[one]) for name, one in ends]
-            state.put([(name, array) for name, array in made if array is not state.memory[name]])
-            state.steps_taken += 1
-            return results[split.ends[self.parts.whole.objective]][()]
-
-        def then(rank: int, results: Mapping[Key, np.ndarray]) -> None:
-            """Writes what this rank has of the arrays of the state, and has not updated in place;
-            of what several ranks have alike, each writes some."""
-            number = 0
-            for name, key in split.replacing.items():
-                made, array = results.get(key), state.memory.get(name)
-                if made is None or array is None or made is array:  # which was updated in place
-                    continue
-                writes = split.lying.writes(name, rank, number)
-                if split.commits.taken:  # by the first replica alone
-                    writes = rank < self.stages
-                if writes:
-                    array[split.lying.part(name, array.shape, rank)] = made
-                number += 1
-            if rank == 0:
-                state.steps_taken += 1
-
-        found = run_in_threads(split, first, then, clocks)
-        key = Key(split.ends[self.parts.whole.objective], None)
-        return next(one[key] for one in found if key in one)[()]

@@ -10,19 +10,19 @@ from chainrule.devices.check import check_programs
 from chainrule.devices.commits import Commits, commits_of
 from chainrule.devices.cores import threads_of_rank
 from chainrule.devices.evening import evened
+from chainrule.devices.graphs import graphs_of
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import AllReduce, Key, Program, Run
 from chainrule.devices.job import launched
 from chainrule.devices.merging import merged
 from chainrule.devices.overlap import Overlapping
-from chainrule.devices.parts import Parts, parts_at
+from chainrule.devices.parts import Parts
 from chainrule.devices.pieces import Piece
 from chainrule.devices.planning.devices import THREADS, Devices
 from chainrule.devices.programs import Programs
 from chainrule.devices.rank import Code
 from chainrule.devices.replicas import adding
 from chainrule.devices.reports.times import adding_seconds
-from chainrule.devices.single_parts import without_sums
 from chainrule.devices.stages import (
     MEMORY,
     Placed,
@@ -33,7 +33,7 @@ from chainrule.devices.stages import (
 )
 from chainrule.devices.tensor.collectives import is_collective, own_part
 from chainrule.devices.tensor.layouts import Layout
-from chainrule.devices.tensor.step import Lying, over_replicas, over_shards
+from chainrule.devices.tensor.step import Lying
 from chainrule.errors import ChainruleError, InvariantError
 from chainrule.execute.executor import Overwriting
 from chainrule.execute.executors import executor_of, executor_on, prepare
@@ -128,15 +128,8 @@ class Split(Frozen):
 
 def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
     """The pieces and the programs of a step, for a part of a batch of these sizes."""
-    parts = parts_at(step.parts, sizes)
-    cuts, layouts, chosen = {}, {}, None
-    if step.grid.ways > 1:
-        chosen = step.chosen(parts.summing)
-        parts, cuts, layouts = over_shards(parts, step.grid, chosen.axes)
-    if step.parts.count == step.replicas:
-        parts = without_sums(parts)
-    if step.shard_optimizer:
-        parts, cuts = over_replicas(parts, step.grid, cuts)
+    graphs = graphs_of(step, sizes)
+    parts, cuts, chosen = graphs.parts, graphs.cuts, graphs.chosen
     graph = parts.summing
     inputs = {item.name: item.node for item in graph.inputs}
     sums = {inputs[name]: graph.names[then] for name, then in parts.sums.items()}
@@ -247,7 +240,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         text,
         threads,
         Lying(step.grid, cuts),
-        layouts,
+        graphs.layouts,
         {} if chosen is None else chosen.reasons,
         {
             making.number[node]: (one, node)

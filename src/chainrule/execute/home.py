@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,16 @@ class Home:
     """Arrays by name: all are in `memory`; `away` has the arrays on a device.
 
     The names in `newer` are out of date in memory: the device has their current values.  Call
-    `come_back` before you read the memory, and `moved_in` before you write it.  `np.asarray` reads
-    an array that is away.
+    `come_back` before you read the memory, and `moved_in` before you write it.  `bring` reads an
+    array that is away, and `where` says on which devices those are: see `move_to`.
     """
 
     def __init__(self, memory: Mapping[str, np.ndarray]) -> None:
         self.memory = memory
         self.away: dict[str, Any] = {}
         self.newer: set[str] = set()
+        self.where: Any = None
+        self.bring: Callable[[Any], np.ndarray] = np.asarray
         self._coming: tuple[Sequence[str], list[Any]] | None = None
 
     def expect(self, names: Sequence[str], made: list[Any]) -> None:
@@ -43,7 +45,7 @@ class Home:
         self.settle()
         while self.newer:
             name = next(iter(self.newer))
-            self.memory[name][...] = np.asarray(self.away[name])
+            self.memory[name][...] = self.bring(self.away[name])
             self.newer.discard(name)
 
     def moved_in(self) -> None:
@@ -52,6 +54,12 @@ class Home:
         if self.away:
             self.come_back()
             self.away.clear()
+
+    def move_to(self, where: Any, bring: Callable[[Any], np.ndarray] = np.asarray) -> None:
+        """From now on arrays that are away are on these devices: those on others come back."""
+        if self.where != where:
+            self.moved_in()
+            self.where, self.bring = where, bring
 
     def forget(self) -> None:
         """Keep the memory as it is, and drop what the device has."""

@@ -175,8 +175,8 @@ class Library:
     first function gives for a node the value that is factored, which is this operand or what it is
     the transpose of, the second for that value the node of the factor.  `by_columns`: any of the
     result's columns need only those of the last operand, and the routine does so many `columns`.
-
     `large_routine`: the one for a large matrix that is alone, whose steps threads share.
+    `among_devices`: what several devices do together, in array namespaces that stand for several.
 
     `keeps`: it may be a user's function, which may keep the arrays that it gets.  `turns`, of a
     loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
@@ -193,6 +193,7 @@ class Library:
     factored: tuple[Callable[[Node], Node], Callable[[Node], Node]] | None = None
     by_columns: bool = False
     large_routine: Writer | None = None
+    among_devices: bool = False
     keeps: bool = False
     turns: Callable[[Node], int | None] | None = None
     shorter: Callable[[Graph, bool], Iterable[Graph]] | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.devices.carried import refuse_serial
 from chainrule.devices.grid import Grid
 from chainrule.devices.job import launched
+from chainrule.devices.one_program import spreads
 from chainrule.devices.planning.choose import Search
 from chainrule.devices.planning.devices import Devices, count_of
 from chainrule.devices.planning.growth import growth
@@ -84,6 +85,8 @@ def search_of(
     if schedule is not None and schedule not in SCHEDULES:
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     each = chunks_of(schedule, chunks)
+    if stages is None and spreads(step.executor):
+        stages = 1
     count, ends = stages_said(stages, each)
     replicas = None if replicas is None else count_of(replicas, "replicas")
     micro_batches = None if micro_batches is None else count_of(micro_batches, "micro_batches")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from chainrule.devices.instructions import (
     ReduceScatter,
     Run,
 )
+from chainrule.devices.one_program import compiled_nbytes
 from chainrule.devices.pieces import Piece
 from chainrule.devices.reports.memory_text import text
 from chainrule.devices.reports.piece_runs import PieceRuns
@@ -39,6 +41,7 @@ from chainrule.devices.reports.values import (
 from chainrule.devices.reports.waiting import waiting_nbytes
 from chainrule.execute.executors import executor_of
 from chainrule.explain.memory.kinds import Kind
+from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.primitives.sources import constant
@@ -108,7 +111,10 @@ class RankMemory:
 
 @dataclass(frozen=True, eq=False)
 class ParallelMemory(NotPickled, ShownByText):
-    """The bytes of each rank of a split step, before a step is taken."""
+    """The bytes of each rank of a split step, before a step is taken.
+
+    `analysed` gives `compiled`.
+    """
 
     _called = "a report of memory"
     _instead = "json.dumps(report.json()) holds its numbers, str(report) its text"
@@ -119,11 +125,18 @@ class ParallelMemory(NotPickled, ShownByText):
     stages: int
     ranks: tuple[RankMemory, ...] = field(repr=False)
     ways: int = 1
+    analysed: Callable[[], Mapping[str, int]] = field(default=dict, repr=False)
 
     @property
     def grid(self) -> Grid:
         """How the ranks are numbered."""
         return Grid(self.stages, len(self.ranks) // (self.stages * self.ways), self.ways)
+
+    @cached_property
+    def compiled(self) -> Mapping[str, int]:
+        """The bytes of each device by what they are, as the compiler of one program on all of them
+        says; empty where ranks have programs of their own.  Compiles."""
+        return self.analysed()
 
     @property
     def peak_nbytes(self) -> int:
@@ -139,6 +152,7 @@ class ParallelMemory(NotPickled, ShownByText):
             "executor": self.executor,
             "stages": self.stages,
             "ways": self.ways,
+            "compiled": dict(self.compiled),
             "ranks": [
                 {
                     "rank": one.rank,
@@ -178,7 +192,8 @@ def memory_of(step: ParallelStep, split: Split, sizes: Mapping[str, int]) -> Par
         for program in split.programs
     )
     name = step.parts.whole.graph.name
-    return ParallelMemory(name, dict(sizes), executor, step.stages, ranks, step.ways)
+    analysed = partial(compiled_nbytes, step, split)
+    return ParallelMemory(name, dict(sizes), executor, step.stages, ranks, step.ways, analysed)
 
 
 def _lying_of_data(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from chainrule.explain.memory.overhead import compiled_words
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.columns import in_columns
 from chainrule.graph.words import printable
@@ -48,6 +49,8 @@ def text(report: ParallelMemory, rows: int = ROWS) -> str:
         if left:
             nbytes = sum(value.nbytes * value.count for value in left)
             lines.append(f"  and {len(left)} more, {nbytes:,} bytes in all")
+    if report.compiled:
+        lines += ["", f"on each device, {compiled_words(report.compiled)}"]
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 """What the ranks of a group do together, as nodes between the parts of a graph that each computes.
 
-They stand for messages: no executor evaluates them, and they are made after differentiation.
+They are made after differentiation, and stand for messages between pieces of a graph.  Where all
+ranks are devices of one program, its executor evaluates them: its array namespace has them.
 """
 
 from __future__ import annotations
@@ -22,16 +23,21 @@ def _nothing(*arguments: Any, **params: Any) -> Any:
     raise AssertionError("ranks exchange values between pieces of a graph, not in them")
 
 
+def _by_namespace(name: str) -> Any:
+    """The evaluation by an array namespace that stands for several devices."""
+    return lambda xp, x, **params: getattr(xp, name, _nothing)(x, **params)
+
+
 def _made(name: str, doc: str, result_type: Any, params: dict[str, Any]) -> Primitive:
     return Primitive(
         name=name,
         doc=doc,
         inputs=("x",),
         result_type=result_type,
-        evaluate=_nothing,
+        evaluate=_by_namespace(name),
         derivative=Flat(),
         batch=_nothing,
-        kernel=Library(),
+        kernel=Library(among_devices=True),
         as_stored=True,
         flops=no_flops,
         latex=Latex(rf"\operatorname{{{{{name}}}}}({{x}})", ATOM, (0,)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.errors import StateError
 from chainrule.execute.executor import Then
 from chainrule.execute.home import Home
-from chainrule.execute.xla.code import code_of, given_of, given_value, is_given
+from chainrule.execute.xla.code import given_of, given_value, is_given
 from chainrule.execute.xla.jax_here import jax_here, wide
 from chainrule.execute.xla.memory import device_failed
 from chainrule.graph.node import Node
@@ -24,9 +24,13 @@ class Arguments:
     """Arrays for the nodes of `given`: those of `order` by position, the others on the device."""
 
     def __init__(
-        self, given: Sequence[Node], order: Sequence[Node | None], there: Mapping[Node, Any]
+        self,
+        given: Sequence[Node],
+        order: Sequence[Node | None],
+        there: Mapping[Node, Any],
+        shape_of: Callable[[Node], tuple[int, ...]],
     ) -> None:
-        self.kinds = [None if one is None else (one.dtype, one.shape) for one in order]
+        self.kinds = [None if one is None else (one.dtype, shape_of(one)) for one in order]
         position = {node: place for place, node in enumerate(order) if node is not None}
         self.base = [there.get(node) for node in given]
         self.moved = [(slot, position[x]) for slot, x in enumerate(given) if x in position]
@@ -60,8 +64,9 @@ class XlaCall:
         self.program, self.graph, self.results = program, program.graph, program.results
         self.fixed = {node: np.array(value, node.dtype) for node, value in fixed.items()}
         code = program.code
-        there = {**program.constants, **{node: sent(one) for node, one in self.fixed.items()}}
-        self.arguments = Arguments(program.given, order, there)
+        fixed = {node: program.sent(node, one) for node, one in self.fixed.items()}
+        there = {**program.constants, **fixed}
+        self.arguments = Arguments(program.given, order, there, program.shape_given)
         self.code, self.jitted = code, code.jitted
         self.is_short = self.arguments.is_whole and list(self.results) == program.computed
 
@@ -107,6 +112,7 @@ class XlaHeldCall:
         self.held = dict(held)
         known = {id(array): name for name, array in home.memory.items()}
         self.names = {node: known[id(x)] for node, x in held.items() if id(x) in known}
+        self.node_called = {name: node for node, name in self.names.items()}
         self.overwritten = {}
         for node, result in program.overwrites.items():
             if node in self.names and not is_given(result):
@@ -116,14 +122,14 @@ class XlaHeldCall:
         self.is_short = len(self.computed) == len(self.results)
         self.moved = [self.names[node] for node in self.overwritten.values()]
         self.given = given_of(self.computed, self.overwritten)
-        self.code = code_of(self.graph, self.computed, self.overwritten)
-        self.arguments = Arguments(self.given, order, program.constants)
+        self.code = program.code_for(self.computed, self.overwritten)
+        self.arguments = Arguments(self.given, order, program.constants, program.shape_given)
         stays = [(slot, x) for slot, x in enumerate(self.given) if x in self.names]
         self.stays = [(slot, self.names[node]) for slot, node in stays]
         self.numbers = [
             (slot, x) for slot, x in enumerate(self.given) if x in held and x not in self.names
         ]
-        self._sent: dict[Node, tuple[Any, Any]] = {}  # numbers
+        self._numbers: dict[Node, tuple[Any, Any]] = {}
         self.before: dict[Node, np.ndarray] = {}
         self.raised: BaseException | None = None
         self.is_cold = True
@@ -151,6 +157,7 @@ class XlaHeldCall:
     def _run(self, arrays: list[Any]) -> list[np.ndarray] | None:
         """The values of the results; None where code failed, and nothing has changed."""
         home = self.home
+        home.move_to(*self.program.where)
         if self.is_cold:
             home.come_back()
         for slot, name in self.stays:
@@ -159,6 +166,7 @@ class XlaHeldCall:
             arrays[slot] = self._number(node)
         if self.code.is_out_of_range(arrays):
             return None
+        arrays = self.program.ready(self.given, arrays)
         donated = [self._there(name) for name in self.moved]
         made: list[Any] = []
         values = None
@@ -198,15 +206,16 @@ class XlaHeldCall:
         """An array of the state on the device, where it is sent to if it is not there."""
         found = self.home.away.get(name)
         if found is None:
-            found = self.home.away[name] = sent(self.home.memory[name])
+            array = self.home.memory[name]
+            found = self.home.away[name] = self.program.sent(self.node_called[name], array)
         return found
 
     def _number(self, node: Node) -> Any:
         """A number that is held: sent again where it has changed."""
         value = self.held[node].item()
-        known = self._sent.get(node)
+        known = self._numbers.get(node)
         if known is None or known[0] != value:
-            known = self._sent[node] = (value, sent(self.held[node]))
+            known = self._numbers[node] = (value, self.program.sent(node, self.held[node]))
         return known[1]
 
     def _as_reference(self, given: Mapping[Node, Any]) -> list[np.ndarray]:
@@ -232,9 +241,3 @@ class XlaHeldCall:
             f"the device failed in a step, and has lost the state: {error}",
             hint="its arrays are those of when they were last read: go on from a checkpoint",
         )
-
-
-def sent(array: np.ndarray) -> Any:
-    """A copy of the array on the device."""
-    with wide():
-        return jax_here().device_put(array, may_alias=False)

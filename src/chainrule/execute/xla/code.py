@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from chainrule.primitives.movement import broadcast_to, reshape, transpose
 from chainrule.primitives.primitive import Given
 from chainrule.primitives.sources import constant
 
+if TYPE_CHECKING:
+    from chainrule.execute.xla.grid import Grid
+
 REMEMBERED = 64  # codes; those that programs hold stay beside them
 
 
@@ -40,15 +43,23 @@ class Code:
 
     Indices that are given are checked before a call (`is_out_of_range`): code that checks them
     itself must keep what it overwrites until it knows, which costs a pass over all of it.
+
+    On a `grid` of devices each of them computes this on its parts of the arrays.
     """
 
     def __init__(
-        self, results: Sequence[Node], overwritten: Mapping[Node, Node], inner: Iterable[Node]
+        self,
+        results: Sequence[Node],
+        overwritten: Mapping[Node, Node],
+        inner: Iterable[Node],
+        grid: Grid | None = None,
     ) -> None:
         given = given_of(results, overwritten)
         self.foreign = Foreign()
-        self.taken = [array_of(one) for one in given]
-        self.donated = [array_of(one) for one in overwritten.values()]
+        outlined = array_of if grid is None else grid.array_of
+        self.taken = [outlined(one) for one in given]
+        self.donated = [outlined(one) for one in overwritten.values()]
+        self.sharing = 1 if grid is None else grid.sharing
         self.results_nbytes = sum(int(one.type.nbytes) for one in results)
         everything = [*overwritten, *results]
         order = topological(everything)
@@ -61,6 +72,8 @@ class Code:
             space = Space(self.foreign, before)
             with tracing():
                 space.evaluate(order, values)
+                if grid is not None and space.failed is not False:
+                    space.failed = grid.anywhere(space.failed)
             return space
 
         def computed(*arrays: Any) -> Any:
@@ -82,7 +95,11 @@ class Code:
         options: dict[str, Any] = {"compiler_options": OPTIONS}
         if overwritten and not any(map(is_foreign, (*order, *inner))):
             options["donate_argnums"] = 0  # a call of NumPy may raise, and then they are needed
-        self.jitted = jax_here().jit(function, **options)
+        if grid is None:
+            self.jitted = jax_here().jit(function, **options)
+        else:
+            old = list(overwritten.values())
+            self.jitted = grid.jitted(function, (old, given), (old, results), **options)
 
     @cached_property
     def nbytes(self) -> dict[str, int]:
@@ -94,10 +111,10 @@ class Code:
     def refuse_too_much(self, arrays: Iterable[Any]) -> None:
         """MemoryLimitError where the device has no memory for a call with these arguments: before
         it is compiled, if that can be said of its results and of what is copied alone."""
-        copied = copied_nbytes(arrays)
+        copied, times = copied_nbytes(arrays), self.sharing
         if "nbytes" not in self.__dict__:
-            refuse_beyond_device(copied + self.results_nbytes)
-        refuse_beyond_device(copied + beside_arguments(self.nbytes))
+            refuse_beyond_device(copied + times * self.results_nbytes)
+        refuse_beyond_device(copied + times * beside_arguments(self.nbytes))
 
     def is_out_of_range(self, arrays: Sequence[Any]) -> bool:
         """Whether an index among the arrays is out of the range of what it is for."""
@@ -152,22 +169,27 @@ _lock = threading.Lock()
 
 
 def code_of(
-    graph: Graph, results: Sequence[Node], overwritten: Mapping[Node, Node] | None = None
+    graph: Graph,
+    results: Sequence[Node],
+    overwritten: Mapping[Node, Node] | None = None,
+    grid: Grid | None = None,
 ) -> Code:
     """The code for these results of a concrete graph, made when it is first asked for."""
     overwritten = overwritten or {}
-    key = _key(graph, results, overwritten)
+    key = _key(graph, results, overwritten, grid)
     with _lock:
         found = _codes.get(key)
         if found is None:
-            found = _codes[key] = Code(results, overwritten, inner_nodes(graph))
+            found = _codes[key] = Code(results, overwritten, inner_nodes(graph), grid)
         _codes.move_to_end(key)
         while len(_codes) > REMEMBERED:
             _codes.popitem(last=False)
     return found
 
 
-def _key(graph: Graph, results: Sequence[Node], overwritten: Mapping[Node, Node]) -> str:
+def _key(
+    graph: Graph, results: Sequence[Node], overwritten: Mapping[Node, Node], grid: Grid | None
+) -> str:
     """What determines the code.  Names and the values of constants do not; primitives count by
     identity, since a user may declare two of one name."""
     places = {node: place for place, node in enumerate(graph.nodes)}
@@ -176,4 +198,6 @@ def _key(graph: Graph, results: Sequence[Node], overwritten: Mapping[Node, Node]
     wanted = [places[node] for node in results]
     pairs = [(places[one], places[other]) for one, other in overwritten.items()]
     text = f"{graph.structural_hash}|{wiring}|{made}|{wanted}|{pairs}"
+    if grid is not None:
+        text += grid.text(places, graph.nodes)
     return hashlib.sha256(text.encode()).hexdigest()

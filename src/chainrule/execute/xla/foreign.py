@@ -48,6 +48,8 @@ def is_foreign(node: Node) -> bool:
     match node.primitive.kernel:
         case Library(keeps=True):
             return True
+        case Library(among_devices=True):
+            return False
         case Library() | Map() if not holds_bodies(node):
             return _takes_numpys_alone(node)
     return False

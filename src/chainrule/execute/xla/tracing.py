@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.execute.xla import loops
+from chainrule.execute.xla import exchanges, loops
 from chainrule.execute.xla.foreign import Foreign, is_foreign
 from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.body import Body
@@ -22,7 +22,8 @@ WIDE = np.dtype(np.float64)
 
 
 class Space:
-    """JAX's NumPy with loops and choices: the array namespace in which primitives are evaluated.
+    """JAX's NumPy with loops, choices, and exchanges between devices: the array namespace in which
+    primitives are evaluated.
 
     `checked` holds before anything is computed.  The space notes what else may go wrong, in
     `failed`: a traced boolean, or False where nothing can.  Programs give that as one more result,
@@ -69,6 +70,8 @@ class Space:
 
     scan, cond = loops.scan, loops.cond
     while_loop, unwind = loops.while_loop, loops.unwind
+    all_reduce, all_gather = exchanges.all_reduce, exchanges.all_gather
+    reduce_scatter, own_part = exchanges.reduce_scatter, exchanges.own_part
 
     def _value(self, node: Node, operands: list[Any], values: dict[Node, Any]) -> Any:
         for check in checks_of([node]):

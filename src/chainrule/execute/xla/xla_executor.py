@@ -11,6 +11,8 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
 if TYPE_CHECKING:
+    from chainrule.execute.across import Across
+    from chainrule.execute.xla.grid_program import GridProgram
     from chainrule.execute.xla.xla_program import XlaProgram
 
 
@@ -36,6 +38,30 @@ class XlaExecutor:
         from chainrule.execute.xla.xla_program import XlaProgram
 
         return XlaProgram(graph, results, overwrites, traced)
+
+    def device_count(self) -> tuple[int, str]:
+        """See `chainrule.execute.across`."""
+        from chainrule.execute.xla.grid import device_count
+
+        return device_count()
+
+    def across(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        lying: Across,
+    ) -> GridProgram:
+        """See `chainrule.execute.across`."""
+        from chainrule.execute.xla.grid_program import GridProgram
+
+        return GridProgram(graph, results, overwrites, lying)
+
+    def join(self, address: str, rank: int, count: int, device: int) -> None:
+        """See `chainrule.execute.across`."""
+        from chainrule.execute.xla.processes import join
+
+        join(address, rank, count, device)
 
 
 XLA = XlaExecutor()

@@ -42,14 +42,37 @@ class XlaProgram:
     @cached_property
     def code(self) -> Code:
         """What computes the results that are not given; compiled by its first call."""
-        return code_of(self.graph, self.computed)
+        return self.code_for(self.computed)
 
     @cached_property
     def constants(self) -> dict[Node, Any]:
         """The constants that the code reads, on the device."""
         found = [one for one in self.given if one.primitive is constant]
+        return {one: self.sent(one, one.param("value").array) for one in found}
+
+    @property
+    def where(self) -> tuple[Any, ...]:
+        """Where its arrays are, and how they are read; see `Home.move_to`."""
+        return (None,)
+
+    def code_for(
+        self, results: Sequence[Node], overwritten: Mapping[Node, Node] | None = None
+    ) -> Code:
+        """The code that computes these; see `code_of`."""
+        return code_of(self.graph, results, overwritten)
+
+    def shape_given(self, node: Node) -> tuple[int, ...]:
+        """The shape of the array that is given for an input."""
+        return node.shape
+
+    def sent(self, node: Node, array: np.ndarray) -> Any:
+        """A copy of an array on the device."""
         with wide():
-            return {one: jax_here().device_put(one.param("value").array) for one in found}
+            return jax_here().device_put(array, may_alias=False)
+
+    def ready(self, nodes: Sequence[Node], arrays: list[Any]) -> list[Any]:
+        """The arguments as code takes them, once indices among them were looked at."""
+        return arrays
 
     def __call__(self, inputs: Mapping[Node, np.ndarray]) -> dict[Node, np.ndarray]:
         """See `Program.__call__`."""
@@ -125,7 +148,7 @@ class XlaProgram:
             return {}
         taken = {result: node for node, result in self.overwrites.items() if not is_given(result)}
         results = [one for one in self.computed if one not in taken]
-        return code_of(self.graph, results, taken).nbytes
+        return self.code_for(results, taken).nbytes
 
     def overhead(self, arrays: int) -> dict[str, int]:
         """Nothing is known before it is compiled."""

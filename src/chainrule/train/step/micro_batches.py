@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -19,12 +18,8 @@ from chainrule.execute.run import Keep
 from chainrule.graph.by_name import sizes_by_name
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import Frozen
-from chainrule.graph.parts import Input
-from chainrule.graph.sizes import sizes
-from chainrule.graph.sizes.sizes import Size
 from chainrule.random import fold_in
 from chainrule.tracebacks import entry
-from chainrule.train.step.accumulation import accumulating, sums_of, updating
 from chainrule.train.step.check_arguments import given_to_step, refuse_no_state
 from chainrule.train.step.random_inputs import key_inputs
 from chainrule.train.step.state import State
@@ -202,14 +197,7 @@ class MicroBatchedStep(Frozen):
     def split_batch(self, state: State, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The inputs of each part, checked as by the whole step: views of the batch, keys of their
         own, the rest as it is."""
-        seen = _types_of(given), state.shares
-        if self._seen.get(state) == seen:  # as in the step before
-            arrays, arguments = given, state.outlines
-        else:
-            arrays, arguments = self._checked(state, given)
-            is_plain = seen[0] is not None and all(arrays.get(x) is given[x] for x in given)
-            if is_plain and arrays.keys() == given.keys():
-                self._seen[state] = seen
+        arrays, arguments = self._looked_at(state, given, state.outlines)
         shared = {name: arguments[name] for name in self._shared if name in arguments}
         name, axis = next(iter(self.split.items()))
         rows = self.part_of(arrays[name].shape[axis])
@@ -217,28 +205,61 @@ class MicroBatchedStep(Frozen):
         for part in range(self.count):
             here = slice(part * rows, (part + 1) * rows)
             own = {name: arrays[name][_along(axis, here)] for name, axis in self.split.items()}
-            own |= {name: fold_in(arrays[name], part) for name in self._keys}
+            own |= {name: fold_in(arrays[name], part) for name in self.keys}
             found.append({**shared, **own})
         return found
 
+    def whole_batch(self, state: State, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The inputs that the state has not, checked as by the whole step: the rows of all parts,
+        the keys of the parts stacked along a new first axis, the rest as it is.
+
+        The state is not read, which may be on a device.
+        """
+        outlines = state.outlines_only
+        arrays, arguments = self._looked_at(state, given, outlines)
+        found = {name: arrays[name] for name in self.split}
+        for name in self.keys:
+            found[name] = np.stack([fold_in(arrays[name], part) for part in range(self.count)])
+        inputs = {item.name: item for item in self.whole.differentiated.inputs}
+        for name in self._shared:
+            if name in arguments and name not in outlines:
+                found[name] = np.asarray(arguments[name], inputs[name].type.dtype)
+        name, axis = next(iter(self.split.items()))
+        self.part_of(arrays[name].shape[axis])
+        return found
+
+    def _looked_at(
+        self, state: State, given: Mapping[str, Any], outlines: Mapping[str, np.ndarray]
+    ) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
+        """As `_checked`, for less where a batch is as in the step before; `outlines` has all arrays
+        of the state."""
+        seen = _types_of(given), state.shares
+        if self._seen.get(state) == seen:
+            return given, outlines
+        arrays, arguments = self._checked(outlines, given)
+        is_plain = seen[0] is not None and all(arrays.get(x) is given[x] for x in given)
+        if is_plain and arrays.keys() == given.keys():
+            self._seen[state] = seen
+        return arrays, arguments
+
     def _checked(
-        self, state: State, given: Mapping[str, Any]
+        self, outlines: Mapping[str, np.ndarray], given: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
         """The inputs that differ from part to part, as arrays, and all arguments, checked."""
         graph = self.whole.graph
-        arguments = self.whole.arguments(state.outlines, given)
+        arguments = self.whole.arguments(outlines, given)
         _, arrays = bound_to(graph, arguments)
         checked = dict(zip([item.name for item in graph.inputs], arrays.values(), strict=True))
-        return {name: checked[name] for name in (*self.split, *self._keys)}, arguments
+        return {name: checked[name] for name in (*self.split, *self.keys)}, arguments
 
     @cached_property
     def _shared(self) -> tuple[str, ...]:
         """The inputs that parts have alike, where they are given."""
-        own = {*self.split, *self._keys, *self.whole.carried}
+        own = {*self.split, *self.keys, *self.whole.carried}
         return tuple([x.name for x in self.whole.differentiated.inputs if x.name not in own])
 
     @cached_property
-    def _keys(self) -> tuple[str, ...]:
+    def keys(self) -> tuple[str, ...]:
         """The inputs that are keys of random numbers, where parts have keys of their own."""
         named = [*self.split, *self.whole.carried]
         return key_inputs(self.whole.graph, named) if self.count > 1 else ()
@@ -324,75 +345,3 @@ def _types_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _along(axis: int, part: slice) -> tuple[slice, ...]:
     return (*[slice(None)] * axis, part)
-
-
-def micro_batched(step: TrainingStep, count: int, size: str | None) -> MicroBatchedStep:
-    """The step in `count` parts; see `TrainingStep.micro_batched`."""
-    count = _count(count)
-    size = _batch_size(step, size)
-    sums = sums_of(step)
-    return MicroBatchedStep(
-        whole=step,
-        accumulating=accumulating(step, sums),
-        updating=updating(step, sums, count),
-        count=count,
-        size=size,
-        split=_split(step, size),
-    )
-
-
-def _count(count: Any) -> int:
-    if hasattr(count, "__index__") and not isinstance(count, bool) and count >= 1:
-        return operator.index(count)
-    raise InputError(
-        f"the number of parts of a batch is an integer of at least 1, got {count!r}",
-        hint="step.micro_batched(4)",
-    )
-
-
-def _batch_size(step: TrainingStep, asked: str | None) -> str:
-    """The named size of the batch: the one that inputs have, and no parameter."""
-    own = {name for item in _batch(step) for name in _sizes(item)}
-    of_parameters = {name for one in step.weights for name in _sizes(step.graph.input(one))}
-    found = [name for name in step.graph.sizes if name in own - of_parameters]
-    if asked is not None and asked in found:
-        return asked
-    if asked is None and len(found) == 1:
-        return found[0]
-    if asked is not None:
-        what = f"the batch of {step.graph.name} cannot be split by the size {asked!r}"
-    elif found:
-        what = f"the batch of {step.graph.name} has several sizes: {', '.join(found)}"
-    else:
-        what = f"the batch of {step.graph.name} has no named size by which it could be split"
-    hint = 'trace the objective with a size for the rows: x: float32["n 784"]'
-    if found:
-        hint = f"size={found[0]!r}" + (f"; it may be one of: {', '.join(found)}" * (len(found) > 1))
-    raise InputError(what, where=step.differentiated[step.objective].origin.describe(), hint=hint)
-
-
-def _split(step: TrainingStep, size: str) -> dict[str, int]:
-    """Which inputs have an axis of this size, and which axis that is."""
-    found: dict[str, int] = {}
-    for item in _batch(step):
-        if size not in _sizes(item):
-            continue
-        axes = [axis for axis, one in enumerate(item.type.shape) if str(one) == size]
-        others = [one for one in item.type.shape if isinstance(one, Size) and str(one) != size]
-        if len(axes) != 1 or any(size in sizes.names(one) for one in others):
-            raise InputError(
-                f"{item.name}: {item.type} cannot be split by {size}",
-                where=item.node.origin.describe(),
-                hint=f"a batch is split along the one axis of each input that is {size} long",
-            )
-        found[item.name] = axes[0]
-    return found
-
-
-def _batch(step: TrainingStep) -> list[Input]:
-    """The inputs that a step is given: all but those that its state has."""
-    return [item for item in step.differentiated.inputs if item.name not in step.weights]
-
-
-def _sizes(item: Input) -> set[str]:
-    return {name for one in item.type.shape if isinstance(one, Size) for name in sizes.names(one)}

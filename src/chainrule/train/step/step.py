@@ -195,7 +195,7 @@ class TrainingStep(Frozen, ShownAsGraph):
         split along the axis whose size is called `size` (default: the one that only the batch
         has).  InputError where that is not clear, or a parameter has such an axis.
         """
-        from chainrule.train.step.micro_batches import micro_batched
+        from chainrule.train.step.splitting_batches import micro_batched
 
         return micro_batched(self, count, size)
 

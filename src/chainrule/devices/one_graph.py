@@ -1,0 +1,208 @@
+"""Makes one graph of a split step of one stage: what each rank computes, exchanges included.
+
+The programs of ranks have pieces, and messages between them.  Here the same pieces are one graph:
+the two passes on this rank's micro-batches, one after the other in a loop where there are several,
+the sums of gradients over replicas, and the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chainrule.control.loops import Carry, Given, Loop
+from chainrule.control.scan_node import scan
+from chainrule.dataclass import dataclass
+from chainrule.devices.graphs import RankGraphs
+from chainrule.devices.tensor.collectives import REPLICAS, all_reduce
+from chainrule.devices.tensor.step import Cut
+from chainrule.graph.graph import Graph
+from chainrule.graph.invariants import check
+from chainrule.graph.node import Node, stamp
+from chainrule.graph.parts import Input
+from chainrule.graph.rebuild import ordered
+from chainrule.primitives.movement import reshape, transpose
+from chainrule.primitives.sources import constant, full_like, input_
+
+
+@dataclass(frozen=True, eq=False)
+class OneGraph:
+    """A step as each rank computes it.
+
+    `rows` are the inputs along whose axis a batch is shared out, `keys` those of which each
+    micro-batch has its own, stacked along a new first axis.  `cuts` says how ranks have parts of
+    the inputs, `following` names what replaces the arrays of the state.
+    """
+
+    graph: Graph
+    objective: str
+    rows: Mapping[str, int]
+    keys: tuple[str, ...]
+    cuts: Mapping[str, tuple[Cut, ...]]
+    following: Mapping[str, str]
+
+    def wanted(self, graph: Graph) -> tuple[list[Node], dict[Node, Node]]:
+        """What a form of the graph computes, and which inputs' arrays take which of it."""
+        inputs = {item.name: item.node for item in graph.inputs}
+        new = {inputs[name]: graph.names[then] for name, then in self.following.items()}
+        return [graph.names[self.objective], *new.values()], new
+
+
+def one_graph(name: str, graphs: RankGraphs, axes: Mapping[str, int], count: int) -> OneGraph:
+    """The graph of ranks whose graphs are these, `count` micro-batches in all; `axes` are those of
+    the rows in the inputs that have rows."""
+    making = _Making(graphs, axes, count)
+    return making.made(name)
+
+
+class _Making:
+    def __init__(self, graphs: RankGraphs, axes: Mapping[str, int], count: int) -> None:
+        self.graphs, self.parts, self.grid = graphs, graphs.parts, graphs.grid
+        self.rows, self.each = axes, count // self.grid.replicas
+        self.keys = tuple(x for x in sorted(self.parts.varying) if x not in axes)
+        self.inputs: dict[str, Input] = {}
+        self.inner: dict[Node, Node] = {}  # of the passes, where they are no loop
+
+    def made(self, name: str) -> OneGraph:
+        """The whole of it."""
+        parts = self.parts
+        left = self._passes()
+        names = {
+            one: self.inner[node]
+            for one, node in parts.summing.names.items()
+            if node in self.inner and self.inner[node].primitive is not input_
+        }
+        if not self.graphs.sharded:  # else the update adds them, in parts
+            left = {one: self._added(one, node) for one, node in left.items()}
+        given = {
+            item.node: left[item.name] if item.name in left else self._input(item)
+            for item in parts.updating.inputs
+        }
+        new = placed(parts.updating, given)
+        names |= {one: new[node] for one, node in parts.updating.names.items() if node in new}
+        names |= {one: item.node for one, item in self.inputs.items()}
+        objective = new[parts.updating.names[parts.objective]]
+        ends = {parts.objective: objective}
+        for then in parts.following.values():
+            node = new[parts.updating.names[then]]
+            if node in ends.values():  # each array takes a value of its own
+                origin, node = node.origin, reshape(node, shape=node.shape)
+                stamp((node,), origin)
+            ends[then] = names[then] = node
+        inputs = tuple(self.inputs.values())
+        graph = Graph(name, inputs, tuple(ends.items()), (), {**names, **ends})
+        cuts = {**self.graphs.cuts, **{one: ((REPLICAS, at),) for one, at in self.rows.items()}}
+        return OneGraph(
+            check(graph.replace(nodes=ordered(graph))),
+            parts.objective,
+            {one: at for one, at in self.rows.items() if one in self.inputs},
+            tuple(one for one in self.keys if one in self.inputs),
+            {**cuts, **{one: ((REPLICAS, 0),) for one in self.keys}},
+            parts.following,
+        )
+
+    def _input(self, item: Input, shape: tuple[int, ...] | None = None) -> Node:
+        """The input of this name, of this shape where that is not the item's."""
+        if item.name not in self.inputs:
+            type_ = item.type if shape is None else item.type.with_shape(shape)
+            node = input_(index=len(self.inputs), type=type_)
+            stamp((node,), item.node.origin)
+            self.inputs[item.name] = Input(item.name, node, item.default)
+        return self.inputs[item.name].node
+
+    def _passes(self) -> dict[str, Node]:
+        """What is left of the two passes over all micro-batches: by the names of the sums, and by
+        the names of what follows the objective's own state."""
+        graph, parts = self.parts.summing, self.parts
+        afters = {**parts.sums, **parts.carried}
+        start: dict[str, Node] = {}
+        fixed: dict[Node, Node] = {}
+        rows: dict[Node, Node] = {}
+        for item in graph.inputs:
+            if item.name in parts.sums:
+                start[item.name] = full_like(item.node, 0)
+                stamp((start[item.name],), item.node.origin)
+            elif item.name in parts.carried:
+                start[item.name] = self._input(item)
+            elif item.name in parts.varying:
+                rows[item.node] = self._stacked(item)
+            else:
+                fixed[item.node] = self._input(item)
+        if self.each == 1:
+            first = {node: self._first(node, one) for node, one in rows.items()}
+            old = {graph.names[one]: node for one, node in start.items()}
+            new = placed(graph, {**fixed, **first, **old})
+            self.inner = new
+            found: dict[str, Node] = {one: new[graph.names[then]] for one, then in afters.items()}
+        else:
+            found = self._looped(start, fixed, rows)
+        return {
+            **{one: found[one] for one in parts.sums},
+            **{then: found[one] for one, then in parts.carried.items()},
+        }
+
+    def _stacked(self, item: Input) -> Node:
+        """The micro-batches of this rank, one after another along a first axis."""
+        own = tuple(item.node.shape)
+        if item.name not in self.rows:
+            return self._input(item, (self.each, *own))
+        at = self.rows[item.name]
+        whole = self._input(item, (*own[:at], self.each * own[at], *own[at + 1 :]))
+        if self.each == 1:
+            return whole
+        apart = reshape(whole, shape=(*own[:at], self.each, *own[at:]))
+        order = (at, *(one for one in range(len(own) + 1) if one != at))
+        found = transpose(apart, permutation=order) if at else apart
+        stamp((found,), item.node.origin)
+        return found
+
+    def _first(self, node: Node, stacked: Node) -> Node:
+        """The only micro-batch."""
+        if stacked.shape == node.shape:
+            return stacked
+        found = reshape(stacked, shape=node.shape)
+        stamp((found,), node.origin)
+        return found
+
+    def _looped(
+        self, start: Mapping[str, Node], fixed: Mapping[Node, Node], rows: Mapping[Node, Node]
+    ) -> dict[str, Node]:
+        graph, afters = self.parts.summing, {**self.parts.sums, **self.parts.carried}
+        names = graph.name_of
+        held = [one for one in graph.nodes if one.primitive is constant]
+        loop = Loop(
+            "micro_batch",
+            (
+                *(Given(names[node], outer, node) for node, outer in fixed.items()),
+                *(Given(names.get(one, "constant"), one, one) for one in held),
+            ),
+            tuple(
+                Carry(one, node, graph.names[one], graph.names[afters[one]])
+                for one, node in start.items()
+            ),
+            tuple(Given(names[node], outer, node) for node, outer in rows.items()),
+            (),
+            self.each,
+            False,
+            {one: node for one, node in graph.names.items() if node not in held},
+            "micro-batches",
+        )
+        finals, _ = loop.run(scan, range(len(loop.carries)), ())
+        return {one: finals[place] for place, one in enumerate(start)}
+
+    def _added(self, name: str, node: Node) -> Node:
+        """A sum of all replicas; what follows the objective's own state is that already."""
+        if name not in self.parts.sums or self.grid.replicas == 1:
+            return node
+        found = all_reduce(node, ways=self.grid.replicas, among=REPLICAS)
+        stamp((found,), node.origin)
+        return found
+
+
+def placed(graph: Graph, given: Mapping[Node, Node]) -> dict[Node, Node]:
+    """What each node of a graph becomes where its inputs are these."""
+    new = dict(given)
+    for node in graph.nodes:
+        if node not in new:
+            operands = tuple([new[one] for one in node.inputs])
+            new[node] = node if operands == node.inputs else node.with_inputs(operands)
+    return new

@@ -1,0 +1,175 @@
+"""Takes a split step as one program: all ranks are devices of it, and its executor has them all.
+
+Plans of one stage can be taken so, by executors that can run a program on several devices
+(`chainrule.execute.across`).  The state stays on the devices between steps.  Where the program
+says that something failed, and so has changed nothing, the ranks take the same step by messages:
+that raises what there is to raise.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.devices.carried import carried_in
+from chainrule.devices.graphs import graphs_of
+from chainrule.devices.job import TRANSPORT, launched
+from chainrule.devices.one_graph import OneGraph, one_graph
+from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
+from chainrule.errors import InputError
+from chainrule.execute.across import Across, Spreading
+from chainrule.execute.executor import Analysed
+from chainrule.execute.executors import executor_of, in_memory
+from chainrule.train.step.state import State
+
+if TYPE_CHECKING:
+    from chainrule.devices.parallel import ParallelStep
+    from chainrule.devices.splitting import Split
+
+BY_MESSAGES = ("threads", "mpi")  # of CHAINRULE_TRANSPORT
+
+
+def spreads(executor: str) -> bool:
+    """Whether an executor is asked to run plans of one stage as one program."""
+    chosen = os.environ.get(TRANSPORT, "") not in BY_MESSAGES
+    return chosen and isinstance(executor_of(executor), Spreading)
+
+
+def is_one_program(step: ParallelStep) -> bool:
+    """Whether all ranks of a step are devices of one program."""
+    return step.stages == 1 and spreads(step.parts.whole.executor)
+
+
+def refuse_no_instructions(step: ParallelStep) -> None:
+    """InputError for one program, in which ranks have no instructions of their own to measure."""
+    if is_one_program(step):
+        raise InputError(
+            f"the executor {step.parts.whole.executor!r} takes this step as one program on "
+            f"{step.ranks} devices: ranks have no instructions that could be measured one by one",
+            hint=f"{TRANSPORT}=threads in the environment: ranks are then threads",
+        )
+
+
+class OneProgram:
+    """A split step at some sizes, bound to a state: called with a batch, it takes steps."""
+
+    def __init__(self, step: ParallelStep, split: Split, state: State) -> None:
+        refuse_what_waits(step)
+        self.state, self.split = state, split
+        self.made, program, graph = prepared(step, split)
+        inputs = {item.name: item.node for item in graph.inputs}
+        memory = state.home.memory
+        numbers = [x for x in graph.inputs if x.default is not None and x.name not in memory]
+        self.defaults = {x.name: x.default for x in numbers}
+        self.numbers = {x.name: np.array(x.default, x.type.dtype) for x in numbers}
+        held = {inputs[x]: one for x, one in (*memory.items(), *self.numbers.items())}
+        self.names = [x for x in inputs if x not in memory and x not in self.numbers]
+        order = [inputs[name] for name in self.names]
+        self.objective = graph.names[self.made.objective]
+        self.steps_taken = state.steps_taken
+        self.call = program.hold(order, held, self._taken, state.home)
+
+    def __call__(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> Any:
+        """The objective after a step; None where the program failed, and nothing has changed."""
+        for name, array in self.numbers.items():
+            array[...] = numbers[name]
+        self.steps_taken = self.state.steps_taken + 1
+        values = self.call(tuple([arrays[name] for name in self.names]))
+        return None if values is None else values[0][()]
+
+    def _taken(self, values: Sequence[np.ndarray]) -> None:
+        """The step was taken; called again where a signal interrupts it."""
+        self.state.steps_taken = self.steps_taken
+
+
+def prepared(step: ParallelStep, split: Split) -> tuple[OneGraph, Any, Any]:
+    """The graph of each rank, the program of all, and the form of the graph that it computes."""
+    parts, grid, executor = step.parts, step.grid, step.parts.whole.executor
+    sizes = {**split.sizes, parts.size: split.rows}
+    made = one_graph(parts.whole.graph.name, graphs_of(step, sizes), parts.split, parts.count)
+    graph = in_memory(executor, made.graph, made.wanted)
+    inputs = {item.name: item.node for item in graph.inputs}
+    cuts = {inputs[name]: found for name, found in made.cuts.items() if name in inputs}
+    lying = Across({REPLICAS: grid.replicas, SHARDS: grid.ways}, cuts, rank_of(step))
+    found = executor_of(executor)
+    assert isinstance(found, Spreading)
+    return made, found.across(graph, *made.wanted(graph), lying), graph
+
+
+def rank_of(step: ParallelStep) -> int | None:
+    """The rank that this process is, where each has a process of its own."""
+    job = launched()
+    return None if job is None or step.ranks == 1 else job[0]
+
+
+def compiled_nbytes(step: ParallelStep, split: Split) -> dict[str, int]:
+    """The bytes of each device by what they are, as the executor's compiler says; empty where it
+    has not as many devices, or the plan is no one program."""
+    if not is_one_program(step) or has_too_few(step) or waiting(step):
+        return {}
+    _, program, _ = prepared(step, split)
+    return dict(program.compiled_nbytes()) if isinstance(program, Analysed) else {}
+
+
+def has_too_few(step: ParallelStep) -> bool:
+    """Whether the executor has fewer devices than the step has ranks."""
+    found = executor_of(step.parts.whole.executor)
+    if found.refusal() is not None:
+        return True
+    assert isinstance(found, Spreading)
+    return launched() is None and found.device_count()[0] < step.ranks
+
+
+def refuse_too_few(step: ParallelStep) -> None:
+    """InputError where the executor has fewer devices than the step has ranks."""
+    found = executor_of(step.parts.whole.executor)
+    if not isinstance(found, Spreading) or found.refusal() is not None or not has_too_few(step):
+        return  # a refusal is raised where a program is called
+    count, kind = found.device_count()
+    grid = step.grid
+    raise InputError(
+        f"the plan has {grid.count} devices ({grid.replicas} replica{'s' * (grid.replicas > 1)} x "
+        f"{grid.ways} way{'s' * (grid.ways > 1)}), and the executor {found.name!r} has {count} "
+        f"here ({kind})",
+        hint=f"replicas= and ways= of at most {count} devices; to try a plan on a CPU, "
+        f"XLA_FLAGS=--xla_force_host_platform_device_count={grid.count} in the environment; or "
+        f"{TRANSPORT}=threads: ranks are then threads, which share what there is",
+    )
+
+
+def waiting(step: ParallelStep) -> list[str]:
+    """The arrays of the objective's own state that replicas would hand on one after another."""
+    if step.replicas == 1:
+        return []
+    graph = step.parts.accumulating.graph
+    return [graph.name_of[one] for one in carried_in(step.parts).following]
+
+
+def refuse_what_waits(step: ParallelStep) -> None:
+    """InputError for state of the objective that goes from replica to replica."""
+    names = waiting(step)
+    if names:
+        raise InputError(
+            f"{', '.join(names)} goes from part to part of a batch, and so from replica to "
+            "replica: that is no one program on all of them",
+            where=step.parts.accumulating.graph[names[0]].origin.describe(),
+            hint=f"ways= instead of replicas=; or {TRANSPORT}=threads in the environment: ranks "
+            "are then threads, which send it on",
+        )
+
+
+def take_together(step: ParallelStep, state: State, given: Mapping[str, Any]) -> tuple[Any, Split]:
+    """Takes a step for a caller who holds the state; gives the objective, None where the program
+    failed, and the split."""
+    arrays = step.parts.whole_batch(state, given)
+    keyless = {name: one for name, one in arrays.items() if name not in step.parts.keys}
+    split = step.split_for({**state.outlines_only, **keyless}, parts=step.parts.count)
+    bound = state.bound.get(split)
+    if bound is None:
+        refuse_too_few(step)
+        bound = state.bound[split] = OneProgram(step, split, state)
+    numbers = {name: given.get(name, default) for name, default in bound.defaults.items()}
+    return bound(arrays, numbers), split

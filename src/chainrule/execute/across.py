@@ -1,0 +1,85 @@
+"""Says how the arrays of one program lie on a grid of devices that run it together.
+
+An executor that can run such a program has methods more than others (see `Spreading`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Protocol, runtime_checkable
+
+from chainrule.dataclass import dataclass
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+Cut = tuple[str, int]  # an axis of the grid, and the axis of an array that is cut along it
+
+
+@dataclass(frozen=True, eq=False)
+class Across:
+    """How the inputs and results of a graph, which every device of a grid computes, are cut.
+
+    `axes` are the names and lengths of the axes of the grid; its devices are numbered in C order.
+    `cuts` maps an input or a result to its cuts, one after another: each device has the part at its
+    place.  What has no cuts is whole, and the same, on every device.  The graph has the types of
+    the parts.  `rank` is the one device that this process has, where each has a process of its own
+    (see `join`); None where this process has all of them, and is given whole arrays.
+    """
+
+    axes: Mapping[str, int]
+    cuts: Mapping[Node, tuple[Cut, ...]]
+    rank: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many devices there are."""
+        return prod(self.axes.values())
+
+    def cuts_of(self, node: Node) -> tuple[Cut, ...]:
+        """How a value is cut, along axes of the grid that have several devices."""
+        return tuple(one for one in self.cuts.get(node, ()) if self.axes[one[0]] > 1)
+
+    def whole_shape(self, node: Node) -> tuple[int, ...]:
+        """The shape of a value of which each device has a part."""
+        found = [int(length) for length in node.shape]
+        for name, axis in self.cuts_of(node):
+            found[axis] *= self.axes[name]
+        return tuple(found)
+
+    def given_shape(self, node: Node) -> tuple[int, ...]:
+        """The shape of the array that this process gives for an input."""
+        return self.whole_shape(node) if self.rank is None else node.shape
+
+
+@runtime_checkable
+class Spreading(Protocol):
+    """What an executor has, too, that can run one program on several devices."""
+
+    def device_count(self) -> tuple[int, str]:
+        """How many devices a program of this process can have, and what they are called."""
+        ...
+
+    def across(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        lying: Across,
+    ) -> Any:
+        """As `prepare`: the program that all devices run together, of which each computes the
+        graph.
+
+        It is called by what its `hold` gives, with arrays of `lying.given_shape`, and that gives
+        None where one does not fit as it is, or the run failed: then nothing has changed.
+        InputError where there are not as many devices.
+        """
+        ...
+
+    def join(self, address: str, rank: int, count: int, device: int) -> None:
+        """Join the processes that run programs together, before any program runs: this one is
+        `rank` of `count`, and has the `device` of this number on its machine.
+
+        Process 0 listens at the address.  StateError where a program has run already.
+        """
+        ...

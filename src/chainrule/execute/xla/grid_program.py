@@ -1,0 +1,88 @@
+"""A program that a grid of devices runs together: each computes a graph on its parts of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from chainrule.execute.across import Across
+from chainrule.execute.executor import Then
+from chainrule.execute.home import Home
+from chainrule.execute.xla.calls import XlaHeldCall
+from chainrule.execute.xla.code import Code, code_of
+from chainrule.execute.xla.grid import Grid, own_part
+from chainrule.execute.xla.xla_program import XlaProgram
+from chainrule.graph.graph import Graph
+from chainrule.graph.node import Node
+
+
+class GridProgram(XlaProgram):
+    """See `chainrule.execute.across`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        results: Sequence[Node],
+        overwrites: Mapping[Node, Node],
+        lying: Across,
+    ) -> None:
+        super().__init__(graph, results, overwrites, None)
+        self.lying = lying
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The devices."""
+        return Grid(self.lying)
+
+    @property
+    def where(self) -> tuple[Any, ...]:
+        """See `XlaProgram.where`."""
+        return self._where
+
+    @cached_property
+    def _where(self) -> tuple[Any, ...]:
+        inputs = [(item.name, self.lying.cuts_of(item.node)) for item in self.graph.inputs]
+        cuts = tuple((name, found) for name, found in inputs if found)
+        return (*self.grid.where, cuts), np.asarray if self.lying.rank is None else own_part
+
+    def code_for(
+        self, results: Sequence[Node], overwritten: Mapping[Node, Node] | None = None
+    ) -> Code:
+        """See `XlaProgram.code_for`."""
+        return code_of(self.graph, results, overwritten, self.grid)
+
+    def shape_given(self, node: Node) -> tuple[int, ...]:
+        """See `XlaProgram.shape_given`."""
+        return self.lying.given_shape(node)
+
+    def sent(self, node: Node, array: np.ndarray) -> Any:
+        """A copy of an array on the devices: its parts, or all of it on each."""
+        return self.grid.sent(node, array)
+
+    def ready(self, nodes: Sequence[Node], arrays: list[Any]) -> list[Any]:
+        """The arguments on the devices."""
+        pairs = zip(nodes, arrays, strict=True)
+        return [self.sent(x, one) if isinstance(one, np.ndarray) else one for x, one in pairs]
+
+    def hold(
+        self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
+    ) -> GridCall:
+        """See `Spreading.across`."""
+        return GridCall(self, order, held, then, home)
+
+
+class GridCall(XlaHeldCall):
+    """A call whose arrays stay on the devices."""
+
+    def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
+        """See `Spreading.across`; raises what is no failure of the run: Ctrl-C in a callback."""
+        if not self.arguments.fit(arrays):
+            return None
+        values = self._run(self.arguments.of(arrays))
+        raised, self.raised = self.raised, None
+        if raised is not None and not isinstance(raised, Exception):
+            raise raised
+        return values

@@ -1,0 +1,204 @@
+"""What the tests run on 8 devices of one process: `spread_program.py FILE CASE...` checks cases."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tensor_models import case
+
+import chainrule as cr
+from chainrule import float64, int64
+from chainrule.errors import IndexOutOfRangeError, InputError
+
+STEPS = 3
+# The model, its optimizer, and the plan.
+PLANS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "data": ("network", "adamw", {"micro_batches": 8, "replicas": 8}),
+    "products": ("layers", "momentum", {"micro_batches": 1, "ways": 8}),
+    "both": ("attention", "adamw", {"micro_batches": 4, "replicas": 4, "ways": 2}),
+    "sharded": (
+        "layers",
+        "adamw",
+        {"micro_batches": 8, "replicas": 4, "ways": 2, "shard_optimizer": True},
+    ),
+    "convolutions": ("convolutional", "sgd", {"micro_batches": 8, "replicas": 8}),
+    "keys": ("dropout", "sgd", {"micro_batches": 4, "replicas": 2, "ways": 2}),
+    # Further ones.
+    "loop": ("network", "momentum", {"micro_batches": 6, "replicas": 2}),
+    "masks": ("dropping", "adamw", {"micro_batches": 4, "replicas": 2}),
+    "recurrent": ("recurrent", "sgd", {"micro_batches": 4, "replicas": 4}),
+    "parts": ("normalised", "clipped", {"micro_batches": 4, "replicas": 2}),
+    "clipped": ("layers", "clipped", {"micro_batches": 4, "ways": 8}),
+    "scheduled": (
+        "shared",
+        "scheduled",
+        {"micro_batches": 2, "ways": 2, "split": {"W": 1, "V": 0}},
+    ),
+    "one": ("scaled", "adamw", {"micro_batches": 3}),
+}
+
+
+def error(found: Any, wanted: Any) -> float:
+    """The largest difference of two states, relative to the largest element of each array."""
+    assert found.steps == wanted.steps and set(found) == set(wanted)
+    return max(
+        float(np.max(np.abs(found[name] - wanted[name])) / max(np.max(np.abs(wanted[name])), 1e-9))
+        for name in wanted
+    )
+
+
+def equal(name: str) -> dict[str, float]:
+    """How far a plan is from the same micro-batches on one device after some steps."""
+    model, optimizer, options = PLANS[name]
+    step, weights, batch = case(model, optimizer, "xla")
+    reference = case(model, optimizer, "reference")[0].micro_batched(options["micro_batches"])
+    split = cr.parallel(step, **options)
+    state, wanted = split.init(weights), reference.init(weights)
+    objectives = [
+        [float(one(state, batch)), float(reference(wanted, batch))] for one in [split] * STEPS
+    ]
+    assert state.home.newer, "the state stays on the devices"
+    off = max(abs(one / other - 1) for one, other in objectives)
+    return {"objective": off, "state": error(state, wanted)}
+
+
+def lying() -> None:
+    """Parts of arrays lie where the plan says, and the compiler counts them so."""
+    step, weights, batch = case("layers", "adamw", "xla")
+    options = {"micro_batches": 4, "replicas": 4, "ways": 2, "shard_optimizer": True}
+    split = cr.parallel(step, **options)
+    state = split.init(weights)
+    split(state, batch)
+    there = state.home.away
+    lying = split.split_at(n=24).lying
+    expected = 0
+    for name in state:
+        shards = there[name].addressable_shards
+        assert len(shards) == 8
+        for rank, one in enumerate(sorted(shards, key=lambda one: one.device.id)):
+            own = lying.part(name, there[name].shape, rank)
+            assert one.data.shape == state.outlines[name][own].shape, name
+            np.testing.assert_array_equal(np.asarray(one.data), state[name][own])
+        expected += shards[0].data.nbytes
+    assert there["W1"].addressable_shards[0].data.shape == (6, 4)
+    assert there["W1_m"].addressable_shards[0].data.size == 6  # of 48
+    report = split.memory(n=24)
+    given = sum(one.nbytes for one in batch.values()) // 4
+    numbers = 8 * len(step.scalars)
+    assert report.compiled["arguments"] in range(expected + given, expected + given + numbers + 9)
+    assert "on each device, the executor's compiler" in str(report)
+    assert report.json()["compiled"] == report.compiled
+
+
+def looked_up(y: int64["n"], E: float64["6 3"]):
+    J = np.mean(E[y + y] ** 2)
+    return J
+
+
+def failing() -> None:
+    """What a step refuses leaves the state as it was, and says which rows."""
+    step, weights, batch = case("network", "adamw", "xla")
+    split = cr.parallel(step, micro_batches=8, replicas=4)
+    state = split.init(weights)
+    split(state, batch)
+    before = {name: state[name] for name in state}
+    wrong = {**batch, "y": batch["y"].copy()}
+    wrong["y"][13] = 7
+    try:
+        split(state, wrong)
+    except IndexOutOfRangeError as found:
+        told = f"{found} {' '.join(found.__notes__)}"
+        assert "rows 12 to 14" in told and "index 7" in told and "parallel_models" in told, told
+    else:
+        raise AssertionError("an index out of range is refused")
+    assert state.steps == 1
+    for name, array in before.items():
+        np.testing.assert_array_equal(state[name], array)
+    split(state, batch)
+    assert state.steps == 2
+    try:
+        split.trace(state, batch)
+    except InputError as found:
+        assert "one program on 4 devices" in str(found) and "threads" in str(found)
+    else:
+        raise AssertionError("one program has no instructions")
+    computed = cr.training_step(looked_up, ("E",), cr.sgd(0.1), executor="xla")
+    split = cr.parallel(computed, micro_batches=4, replicas=4)
+    state = split.init(E=np.ones((6, 3)))
+    split(state, y=np.arange(8) % 3)
+    before = state["E"]
+    try:
+        split(state, y=np.array([0, 1, 2, 0, 1, 3, 0, 1]))
+    except IndexOutOfRangeError as found:
+        assert "index 6" in str(found) and "rows 4 to 5" in str(found.__notes__), found
+    else:
+        raise AssertionError("one device has an index that is out of range")
+    assert state.steps == 1
+    np.testing.assert_array_equal(state["E"], before)
+    many = cr.parallel(step, micro_batches=12, replicas=12)
+    try:
+        many(many.init(weights), batch)
+    except InputError as found:
+        told = str(found)
+        assert "12 devices (12 replicas x 1 way)" in told and "has 8 here (cpu)" in told, told
+        assert "XLA_FLAGS=--xla_force_host_platform_device_count=12" in told
+    else:
+        raise AssertionError("there are 8 devices")
+
+
+def moving() -> None:
+    """A state goes from plan to plan, and to executors without one, and numbers may change."""
+    step, weights, batch = case("layers", "adamw", "xla")
+    reference = case("layers", "adamw", "reference")[0]
+    split = cr.parallel(step, micro_batches=2, ways=2)
+    other = cr.parallel(step, micro_batches=2, replicas=2, shard_optimizer=True)
+    state, wanted = split.init(weights), reference.init(weights)
+    for one in (split, other, step, split, reference, split):
+        taken = {**batch, "learning_rate": 0.02} if one is other else batch
+        one(state, taken)
+        reference(wanted, taken)
+    assert error(state, wanted) < 1e-11
+    again = split.restore({**state}, steps=state.steps)
+    split(again, batch)
+    split(state, batch)
+    assert error(again, state) == 0
+
+
+def searched() -> None:
+    """A search for devices finds a plan of one stage."""
+    step, weights, batch = case("layers", "adamw", "xla")
+    split = cr.parallel(step, cr.Devices.cpu(8), batch=24)
+    assert split.stages == 1
+    state, wanted = split.init(weights), step.init(weights)
+    split(state, batch)
+    step(wanted, batch)
+    assert error(state, wanted) < 1e-11
+
+
+def trained() -> None:
+    """A trainer takes it as it takes other steps."""
+    step, weights, batch = case("network", "momentum", "xla")
+    split = cr.parallel(step, micro_batches=4, replicas=4)
+    ends = []
+    for one in (split, step):
+        trainer = cr.Trainer(one, weights, data=batch, batch_size=12, progress=False)
+        trainer.fit(2)
+        ends.append(trainer.state)
+    assert error(*ends) < 1e-11
+
+
+OTHERS = {one.__name__: one for one in (lying, failing, moving, searched, trained)}
+
+
+def main() -> None:
+    file, *names = sys.argv[1:]
+    found = {name: OTHERS[name]() if name in OTHERS else equal(name) for name in names}
+    Path(file).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
