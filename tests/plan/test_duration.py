@@ -11,12 +11,14 @@ import pytest
 
 import chainrule as cr
 from chainrule.execute.executors import prepare
-from chainrule.plan.duration import plan_nanoseconds, work_nanoseconds
+from chainrule.plan.duration import BEHIND, _of_vector, plan_nanoseconds, work_nanoseconds
+from chainrule.plan.loops.loop_work import Kind
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.planner import plan
 from chainrule.plan.sharing import Sharing, busiest
 from chainrule.plan.speeds import SPEEDS, Level, speeds_of
 from chainrule.plan.untouched import untouched
+from chainrule.plan.weights import weight
 from chainrule.plan.work import ForeignWork, ProductWork
 from chainrule.schedule.records import Buffer
 
@@ -206,7 +208,7 @@ def test_a_plan_takes_longer_where_a_cache_does_not_keep_its_arrays():
 
 def test_given_arrays_are_as_far_as_all_of_them_are_large():
     """Matrices of 256 and 768 KiB are twice what a cache of 512 holds: when its turn comes again,
-    each is gone."""
+    each is gone.  Half of that is behind the product."""
     made = planned(lambda x, y, z: (x @ y) @ z[:256], (8, 256), (256, 256), (768, 256))
     speeds = replace(made.speeds, memory=(Level(2.0**21, 50.0), Level(2.0**62, 10.0)))
     near = plan_nanoseconds(made, speeds)
@@ -216,7 +218,19 @@ def test_given_arrays_are_as_far_as_all_of_them_are_large():
     far = plan_nanoseconds(made, small)
     more = [b - a for a, b in zip(near, far, strict=True)]
     given = 4 * 256 * (8 + 256), 4 * 256 * 256
-    assert more == pytest.approx([one * (1 / 10 - 1 / 50) for one in given], rel=0.05)
+    assert more == pytest.approx([BEHIND * one * (1 / 10 - 1 / 50) for one in given], rel=0.05)
+
+
+def test_many_operations_on_one_vector_take_twice_as_long_beyond_the_window():
+    made = planned(lambda x, y: np.exp(np.exp(x) * y), (64, 4096), (64, 4096))
+    (work,) = made.works
+    (sweep,) = [one for one in work.layouts[0].sweeps if not one.is_empty]
+    lanes, speeds = work.layouts[0].width, replace(made.speeds, window=math.inf)
+    count = sum(weight(one, 64) for one in sweep.computes if one.kind is not Kind.LOAD)
+    whole = _of_vector(sweep, lanes, speeds)
+    for window in (0, 5, count - 3, count, count + 7):
+        later = _of_vector(sweep, lanes, replace(speeds, window=window))
+        assert later - whole == pytest.approx(speeds.operation * max(count - window, 0))
 
 
 def test_threads_that_multiply_together_exchange_matrices():

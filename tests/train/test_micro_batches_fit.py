@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import chainrule as cr
 from chainrule import float32, int64
 from chainrule.errors import InputError, MemoryLimitError, SizeError
+from chainrule.plan.speeds import SPEEDS
 
 
 @pytest.fixture(autouse=True, params=["reference", "native"])
@@ -99,3 +101,18 @@ def test_a_trainer_says_what_a_step_takes_as_it_is_taken() -> None:
     assert batches.memory(n=10).sizes == {"n": 10}
     with pytest.raises(SizeError, match="depends on n, which was not given"):
         batches.memory()
+
+
+def test_copies_of_parts_that_lie_on_another_axis_take_time(executor: str) -> None:
+    def across(x: float32["3 n"], W: float32[4, 3]) -> Any:
+        J = np.sum(np.tanh(W @ x) ** 2)
+        return J
+
+    step = cr.training_step(across, wrt=("W",), optimizer=cr.sgd(0.1)).micro_batched(2)
+    one = step.memory(n=4096).accumulating.main
+    nbytes = 3 * 2048 * 4 if executor == "native" else 0  # NumPy reads them where they lie
+    assert sum(one.usage.copied.values()) == nbytes
+    speeds = replace(SPEEDS[32], numpy=replace(SPEEDS[32].numpy, fresh=1.0))
+    more = one.nanoseconds(speeds) - sum(one.durations(speeds))
+    assert more == pytest.approx(speeds.moving(2 * nbytes) + nbytes)
+    assert parts_of().memory(n=64).accumulating.main.usage.copied == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 
 from chainrule.dataclass import dataclass, replace
 from chainrule.graph.node import Node
@@ -135,10 +136,14 @@ class _Search:
 
 
 class _Costs(dict[Work, int]):
-    """About how long each work takes, in nanoseconds; counted when it is asked first."""
+    """About how long each work takes, in nanoseconds; counted when it is asked first.
+
+    Without the processor's `window`: with it, the search finds dearer ways for most tight budgets
+    (a transformer in 30 % of its saved bytes: 26 instead of 19 % longer, by the same count).
+    """
 
     def __init__(self, speeds: Speeds) -> None:
-        self.speeds = speeds
+        self.speeds = replace(speeds, window=inf)
 
     def __missing__(self, work: Work) -> int:
         self[work] = found = work_nanoseconds(work, self.speeds)

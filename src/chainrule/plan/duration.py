@@ -35,6 +35,9 @@ TOUCH = 10.0
 ROW_ARRAYS = 4  # the update and the row of the table; the sum, twice
 # Of what is done at the same time, computing and moving, how much of the shorter is on top.
 OVERLAP = 0.3
+# Of what given matrices of a product come from farther than all of its matrices would, how much is
+# not done behind the product: tiles fetch ahead.
+BEHIND = 0.5
 OVERLAPPED = 2  # vectors of a row so short that the processor has several under way
 
 
@@ -133,7 +136,8 @@ def _call(call: Call, products: Products, speeds: Speeds, lying: Lying) -> float
     moved = {one: part * nbytes for one, nbytes in arrays.items()}
     if base is not None and _is_given(base) and lying.given_nbytes:
         moved[base] = moved.pop(root) * 2  # a given array, read and written
-    moving = _moving(moved, speeds, lying)
+    near = speeds.moving(sum(moved.values()))
+    moving = near + BEHIND * (_moving(moved, speeds, lying) - near)
     further = prod(loop.size for loop in further_columns(gemm))
     product = gemm.calls // further * _product(gemm, call.tiles, itemsize, speeds) + moving
     most = _busiest(call)
@@ -181,6 +185,7 @@ def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds) -> float:
     """About how long a sweep takes for one vector of columns, its data in the nearest cache, beside
     sums over columns."""
     found = speeds.access * (len(sweep.restores) + len(sweep.rereads) + len(sweep.saves))
+    operations = 0.0
     for one in sweep.computes:
         match one.kind:
             case Kind.LOAD if one.node.dtype.kind == "b":
@@ -190,7 +195,8 @@ def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds) -> float:
             case Kind.GATHER | Kind.LOOKUP:
                 found += lanes * speeds.lane
             case _:
-                found += speeds.operation * weight(one, speeds.vector_nbytes)
+                operations += weight(one, speeds.vector_nbytes)
+    found += speeds.operations(operations)
     for store in sweep.stores:
         found += lanes * speeds.lane if store.indices else 0.0
         found += _access(store.place[-1], lanes, speeds)

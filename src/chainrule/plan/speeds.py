@@ -50,7 +50,9 @@ class InNumPy:
 class Speeds:
     """One core; all times are in nanoseconds.
 
-    Of loops: `operation` is one instruction on a whole vector, `access` a load or store of one,
+    Of loops: `operation` is one instruction on a whole vector, twice as long for those after the
+    `window`-th on the same one, as the processor then sees none of the next vector; `access` a load
+    or store of one,
     `mask` a load of one of booleans, `lane` that of an element that does not lie beside the next,
     `reduction` what a sum over columns waits for in each vector, `row` what a row takes beside its
     columns.  Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside
@@ -85,7 +87,16 @@ class Speeds:
     turn: float = 200.0
     iteration: float = 10000.0
     kept: float = inf
+    window: float = inf
     numpy: InNumPy = InNumPy()
+
+    def operations(self, count: float) -> float:
+        """About how long so many instructions on one vector take."""
+        return self.operation * (count + max(count - self.window, 0.0))
+
+    def copying(self, nbytes: float) -> float:
+        """About how long NumPy takes to copy so many bytes into new arrays."""
+        return self.moving(2 * nbytes) + self.numpy.fresh * nbytes
 
     def moving(
         self, nbytes: float, far: float = 0.0, old: float = 0.0, since: float = 0.0
@@ -180,6 +191,7 @@ SPEEDS = {
         sharing=1000.0,
         memory=(Level(2**15, 150.0), Level(2**19, 60.0), Level(2**25, 34.0), Level(2**62, 16.0)),
         kept=2e6,
+        window=45.0,
     ),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +91,7 @@ class MemoryReport(NotPickled, ShownByText):
     def nanoseconds(self, speeds: Speeds | None = None) -> float:
         """About how long the main run takes, on a machine with these speeds; 0 where the executor
         does not say."""
-        return fsum(self.main.durations(speeds))
+        return self.main.nanoseconds(speeds)
 
     def run(self, measure: Measure = True) -> Run:
         """The main run as `measured_runs.timed` takes it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import fsum
 from typing import TYPE_CHECKING
 
 from chainrule.dataclass import dataclass
@@ -15,6 +16,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.graph.words import names_of
 from chainrule.plan.products.formula import operand_text
+from chainrule.plan.speeds import SPEEDS
 from chainrule.primitives.logic import cast
 from chainrule.schedule.records import Compute
 from chainrule.schedule.usage import Life, Usage, usage_of
@@ -112,6 +114,16 @@ class RunMemory:
         none where the executor does not say."""
         known = getattr(self.program, "durations", None)
         return () if known is None else tuple(known(speeds))
+
+    def nanoseconds(self, speeds: Speeds | None = None) -> float:
+        """About how long a run takes, copies of arguments included; 0 where the executor does not
+        say."""
+        found = fsum(self.durations(speeds))
+        copied = sum(self.usage.copied.values())
+        if not (found and copied):
+            return found
+        known = getattr(self.program.plan, "speeds", SPEEDS[64]) if speeds is None else speeds
+        return found + known.copying(copied)
 
     @cached_property
     def users(self) -> Mapping[Node, tuple[Node, ...]]:
