@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jobs import HOST_AND_PID, needs_mpi, run, written
 from lockstep import in_lockstep, part_of
 from spread_program import OTHERS, PLANS
 from tensor_models import case
@@ -117,3 +119,45 @@ def test_plans_on_eight_devices_are_the_step_on_one(tmp_path: Path) -> None:
 def test_further_plans_on_eight_devices_are_the_step_on_one(tmp_path: Path) -> None:
     pytest.importorskip("jax")
     assert_equal(checked([one for one in PLANS if one not in FIRST], tmp_path))
+
+
+# Ranks of a job.
+RANKS = str(HERE / "spread_ranks.py")
+
+
+@needs_mpi
+@pytest.mark.peers
+def test_plans_on_two_processes_are_the_step_on_one(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    code, _, errors, _ = run(2, RANKS, "equal", str(tmp_path / "found"))
+    assert not code, errors
+    for found in written(tmp_path / "found", 2):
+        assert len(found) == 3 and max(found.values()) < NEAR
+
+
+FAILURES = {
+    "kill": (2.0, rf"rank 1 {HOST_AND_PID} of 2 was killed"),
+    "soon": (2.0, rf"rank 1 {HOST_AND_PID} of 2 was killed"),
+    "raise": (2.0, r"rank 1 has had enough\n\(on rank 1 of 2\)"),
+    "leave": (4.0, rf"rank 0 {HOST_AND_PID} waits .*, but rank 1 {HOST_AND_PID} has ended"),
+    "index": (9.0, r"index 9 .* out of range"),
+}
+
+
+@needs_mpi
+@pytest.mark.peers
+@pytest.mark.parametrize("how", ["soon"])
+def test_where_a_rank_of_a_program_fails_all_end(how: str) -> None:
+    pytest.importorskip("jax")
+    within, told = FAILURES[how]
+    code, _, errors, seconds = run(2, RANKS, "fail", how)
+    assert code == 70 and re.search(told, errors), errors
+    assert seconds < within or how == "index"
+
+
+@needs_mpi
+@pytest.mark.peers
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("how", [one for one in FAILURES if one != "soon"])
+def test_however_a_rank_of_a_program_fails_all_end(how: str) -> None:
+    test_where_a_rank_of_a_program_fails_all_end(how)

@@ -59,7 +59,7 @@ class OneProgram:
     def __init__(self, step: ParallelStep, split: Split, state: State) -> None:
         refuse_what_waits(step)
         self.state, self.split = state, split
-        self.made, program, graph = prepared(step, split)
+        self.made, self.program, graph = prepared(step, split)
         inputs = {item.name: item.node for item in graph.inputs}
         memory = state.home.memory
         numbers = [x for x in graph.inputs if x.default is not None and x.name not in memory]
@@ -70,15 +70,22 @@ class OneProgram:
         order = [inputs[name] for name in self.names]
         self.objective = graph.names[self.made.objective]
         self.steps_taken = state.steps_taken
-        self.call = program.hold(order, held, self._taken, state.home)
+        self.call = self.program.hold(order, held, self._taken, state.home)
 
-    def __call__(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> Any:
-        """The objective after a step; None where the program failed, and nothing has changed."""
+    def __call__(self, arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Any:
+        """The objective after a step; None where the program failed, and nothing has changed.
+
+        Numbers that are not given have their defaults.
+        """
         for name, array in self.numbers.items():
-            array[...] = numbers[name]
+            array[...] = given.get(name, self.defaults[name])
         self.steps_taken = self.state.steps_taken + 1
         values = self.call(tuple([arrays[name] for name in self.names]))
         return None if values is None else values[0][()]
+
+    def compile(self) -> None:
+        """What the first call would do, too."""
+        self.program.compiled_nbytes()
 
     def _taken(self, values: Sequence[np.ndarray]) -> None:
         """The step was taken; called again where a signal interrupts it."""
@@ -167,9 +174,17 @@ def take_together(step: ParallelStep, state: State, given: Mapping[str, Any]) ->
     arrays = step.parts.whole_batch(state, given)
     keyless = {name: one for name, one in arrays.items() if name not in step.parts.keys}
     split = step.split_for({**state.outlines_only, **keyless}, parts=step.parts.count)
-    bound = state.bound.get(split)
-    if bound is None:
+    if rank_of(step) is not None:
+        from chainrule.devices.one_program_of_ranks import take_as_rank
+
+        return take_as_rank(step, split, state, arrays, given), split
+    return bound_to(step, split, state)(arrays, given), split
+
+
+def bound_to(step: ParallelStep, split: Split, state: State) -> OneProgram:
+    """The program bound to this state, made if there is none yet."""
+    found = state.bound.get(split)
+    if found is None:
         refuse_too_few(step)
-        bound = state.bound[split] = OneProgram(step, split, state)
-    numbers = {name: given.get(name, default) for name, default in bound.defaults.items()}
-    return bound(arrays, numbers), split
+        found = state.bound[split] = OneProgram(step, split, state)
+    return found

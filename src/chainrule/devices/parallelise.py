@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.devices.carried import refuse_serial
 from chainrule.devices.grid import Grid
 from chainrule.devices.job import TRANSPORT, launched
+from chainrule.devices.one_program import spreads
 from chainrule.devices.parallel import ParallelStep
 from chainrule.devices.planning.devices import count_of
 from chainrule.devices.planning.model import orders_of
@@ -96,6 +97,10 @@ def parallel(
             hint="make the step without memory=; that of a device is the budget of each rank: "
             f"cr.parallel(step, cr.Devices.cpu(4, memory={budget}), batch=256)",
         )
+    if launched() is not None and spreads(step.executor) and stages in (None, 1):
+        from chainrule.devices.one_program_of_ranks import join_devices
+
+        join_devices(step.executor)  # before anything runs there
     if devices is not None:
         from chainrule.devices.planning.ask import asked
 

@@ -117,14 +117,7 @@ def run_as_rank(
 
     InputError on all ranks where they were given different steps, batches, numbers or states.
     """
-    if world.broken is not None:
-        raise StateError(
-            "an earlier step has failed on this rank, and others wait for it",
-            hint="let the error of a step end the job; checkpoints resume it",
-        )
-    shares = shares_of(split, state.outlines)
-    _agree(world, split, shares, state, batch, numbers)
-    share_out(world, state, shares)
+    shares = begun(world, split, state, batch, numbers)
     program = split.programs[world.rank]
     transport = MPITransport(
         world, program, shares.messages, lambda key: _name(split, key.value, key.micro_batch)
@@ -179,6 +172,26 @@ def run_as_rank(
     if where is not None:
         where.note(f"has done its part of step {state.steps + 1}")
     return results
+
+
+def begun(
+    world: World,
+    split: Split,
+    state: State,
+    batch: Iterable[np.ndarray],
+    numbers: Mapping[str, np.ndarray],
+) -> Shares:
+    """Agrees with the other ranks on a step, and lets the state have this rank's arrays alone;
+    raises as `run_as_rank`."""
+    if world.broken is not None:
+        raise StateError(
+            "an earlier step has failed on this rank, and others wait for it",
+            hint="let the error of a step end the job; checkpoints resume it",
+        )
+    shares = shares_of(split, state.outlines_only)
+    _agree(world, split, shares, state, batch, numbers)
+    share_out(world, state, shares)
+    return shares
 
 
 def _lanes(program: Program) -> Iterator[Lane]:

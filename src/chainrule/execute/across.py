@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from chainrule.dataclass import dataclass
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -24,7 +26,7 @@ class Across:
     `cuts` maps an input or a result to its cuts, one after another: each device has the part at its
     place.  What has no cuts is whole, and the same, on every device.  The graph has the types of
     the parts.  `rank` is the one device that this process has, where each has a process of its own
-    (see `join`); None where this process has all of them, and is given whole arrays.
+    (see `Spreading.join`), and its part of each array of the state; None where it has all of them.
     """
 
     axes: Mapping[str, int]
@@ -47,9 +49,17 @@ class Across:
             found[axis] *= self.axes[name]
         return tuple(found)
 
-    def given_shape(self, node: Node) -> tuple[int, ...]:
-        """The shape of the array that this process gives for an input."""
-        return self.whole_shape(node) if self.rank is None else node.shape
+    def own(self, node: Node, array: np.ndarray) -> np.ndarray:
+        """What this process has of a whole array, as a view."""
+        if self.rank is None:
+            return array
+        lengths = tuple(self.axes.values())
+        places = dict(zip(self.axes, np.unravel_index(self.rank, lengths), strict=True))
+        for name, axis in self.cuts_of(node):
+            length = array.shape[axis] // self.axes[name]
+            here = slice(places[name] * length, (places[name] + 1) * length)
+            array = array[(*[slice(None)] * axis, here)]
+        return array
 
 
 @runtime_checkable
@@ -70,8 +80,9 @@ class Spreading(Protocol):
         """As `prepare`: the program that all devices run together, of which each computes the
         graph.
 
-        It is called by what its `hold` gives, with arrays of `lying.given_shape`, and that gives
-        None where one does not fit as it is, or the run failed: then nothing has changed.
+        It is called by what its `hold` gives, with whole arrays, the same in all processes, and
+        that gives None where one does not fit as it is, or the run failed: then nothing has
+        changed.
         InputError where there are not as many devices.
         """
         ...

@@ -184,6 +184,8 @@ class XlaHeldCall:
             if made:
                 try:
                     values = self._settle(*made[1:])
+                except jax_here().errors.JaxRuntimeError as error:  # it had only begun
+                    self._take_back(donated, error)
                 except BaseException:
                     values = self._settle(*made[1:])
                     raise
@@ -201,6 +203,16 @@ class XlaHeldCall:
         values = [computed[x] if x in computed else self.before[x] for x in self.results]
         self.then(values)
         return values
+
+    def _take_back(self, donated: Sequence[Any], error: Exception) -> None:
+        """The run failed after its results were promised: the old arrays count again, if they are
+        still there, and NumPy says what is wrong, if a call of it has raised."""
+        if any(one.is_deleted() for one in donated):
+            raise self._lost(donated, error) from error
+        self.home.away.update(zip(self.moved, donated, strict=True))
+        self.raised = self.code.foreign.take()
+        if self.raised is None:
+            raise device_failed(error) from error
 
     def _there(self, name: str) -> Any:
         """An array of the state on the device, where it is sent to if it is not there."""

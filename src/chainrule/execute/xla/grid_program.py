@@ -56,16 +56,18 @@ class GridProgram(XlaProgram):
 
     def shape_given(self, node: Node) -> tuple[int, ...]:
         """See `XlaProgram.shape_given`."""
-        return self.lying.given_shape(node)
+        return self.lying.whole_shape(node)
 
     def sent(self, node: Node, array: np.ndarray) -> Any:
-        """A copy of an array on the devices: its parts, or all of it on each."""
+        """A copy of what this process has of an array on its devices."""
         return self.grid.sent(node, array)
 
     def ready(self, nodes: Sequence[Node], arrays: list[Any]) -> list[Any]:
-        """The arguments on the devices."""
-        pairs = zip(nodes, arrays, strict=True)
-        return [self.sent(x, one) if isinstance(one, np.ndarray) else one for x, one in pairs]
+        """The arguments on the devices, of which each process has whole arrays."""
+        return [
+            self.sent(node, self.lying.own(node, one)) if isinstance(one, np.ndarray) else one
+            for node, one in zip(nodes, arrays, strict=True)
+        ]
 
     def hold(
         self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
