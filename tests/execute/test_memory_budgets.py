@@ -152,10 +152,14 @@ def test_what_runs_again_is_compiled_once() -> None:
     plain = graph.compile(executor="native").plan(n=512)
     found = graph.compile(executor="native", memory=limit).plan(n=512)
     assert len(found.works) > len(plain.works)
-    texts = [program(one, "").text for one in (plain, found)]
-    kernels = [len(re.findall(r"^define .*@(?:nest|product)\d+\(", text, re.M)) for text in texts]
+    kernels, codes = [], []
+    for one in (plain, found):
+        sent: list[str] = []
+        sent.append(program(one, "", sent.append).text)
+        text = "\n".join(sent)
+        kernels.append(len(re.findall(r"^define .*@(?:nest|product)\d+\(", text, re.M)))
+        codes.append(len(artifact_of(one, {}, host_target()).code))
     assert kernels[0] == kernels[1]
-    codes = [len(artifact_of(one, {}, host_target()).code) for one in (plain, found)]
     again = len(found.works) - len(plain.works)
     assert 0 < codes[1] - codes[0] <= CODE_NBYTES_PER_REPETITION * again
 

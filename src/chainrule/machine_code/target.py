@@ -176,9 +176,20 @@ def compile_object(
 
     AssertionError for text that is wrong, with the line: that is an error of the generator.
     """
+    with making:
+        return object_of(ir_text, target, opt, through_passes=through_passes)
+
+
+def object_of(
+    ir_text: str, target: Target, opt: int = 2, worker: int = 0, *, through_passes: bool = False
+) -> bytes:
+    """See `compile_object`; for whoever holds `making`, or works for the one that does.
+
+    Several threads do it at the same time if the numbers of the `worker` differ.
+    """
     # Closed here, the module first: what holds this frame must not have Python close them later.
-    with making, _llvm().create_context() as context:
-        machine, layout = _machine(target, opt)
+    with _llvm().create_context() as context:
+        machine, layout = _machine(target, opt, worker)
         try:
             module = _llvm().parse_assembly(ir_text, context)
         except RuntimeError as error:
@@ -192,7 +203,42 @@ def compile_object(
             module.data_layout = layout
             if through_passes:
                 _optimise(module, machine)
-            return machine.emit_object(module)
+            return _emitted(module, machine)
+
+
+def _emitted(module: Any, machine: Any) -> bytes:
+    """The object file of a module.
+
+    The binding holds a lock of its own in all that it calls; generating code, which takes longest,
+    is called here without it, as each thread has a context and a machine of its own.
+    """
+    emit, binding = _emit(), _llvm().ffi
+    if emit is None:
+        return machine.emit_object(module)
+    with binding.OutputString() as error:
+        memory = emit(machine, module, 1, error)
+        if not memory:
+            raise AssertionError(f"LLVM made no code: {error}")
+    try:
+        begin, nbytes = (
+            getattr(binding.lib, f"LLVMPY_GetBuffer{what}")(memory) for what in ("Start", "Size")
+        )
+        return ctypes.string_at(begin, nbytes)
+    finally:
+        binding.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+@lru_cache
+def _emit() -> Any:
+    """LLVM's function that generates code, as its library has it; None where the binding has
+    another one, or keeps it elsewhere."""
+    try:
+        known = _llvm().ffi.lib.LLVMPY_TargetMachineEmitToMemory
+        found = ctypes.CDLL(_llvm().ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
+        found.argtypes, found.restype = known.argtypes, known.restype
+    except (AttributeError, OSError):
+        return None
+    return found
 
 
 def _optimise(module: Any, machine: Any) -> None:
@@ -320,8 +366,8 @@ def _llvm() -> Any:
 
 
 @lru_cache
-def _machine(target: Target, opt: int) -> tuple[Any, str]:
-    """LLVM's code generator for the target, and its layout of data."""
+def _machine(target: Target, opt: int, worker: int = 0) -> tuple[Any, str]:
+    """LLVM's code generator for the target, and its layout of data; each worker has its own."""
     machine = (
         _llvm()
         .Target.from_triple(target.triple)

@@ -15,6 +15,7 @@ KEY = sha256(b"a key").hexdigest()
 PLACES = Place(3, "scratch", 64, (8, -4)), Place(0, "given 0", 0, ())
 ARTIFACT = Artifact(
     code=bytes(range(256)) * 10,
+    code_nbytes=(2000, 560),
     parts=(
         Part("step0", True, Foreign(PLACES[0], PLACES, True, 64, 128)),
         Part("step1", False, None),
@@ -55,7 +56,8 @@ def fresh_folder(tmp_path, monkeypatch):
 
 def numbered(number):
     """An artifact that is different for each number, and larger for larger ones."""
-    return replace(ARTIFACT, code=bytes([number % 256]) * (1000 + 7 * number))
+    code = bytes([number % 256]) * (1000 + 7 * number)
+    return replace(ARTIFACT, code=code, code_nbytes=(len(code),))
 
 
 def stored_file(folder):

@@ -17,6 +17,7 @@ import numpy as np
 from primitive_calls import expected
 
 from chainrule.execute.native.artifact import artifact_of
+from chainrule.execute.native.plan_to_ir.driver import program
 from chainrule.execute.native.runtime.arrays import pointer_of
 from chainrule.execute.native.runtime.launch import given_nodes
 from chainrule.execute.native.runtime.machine import Machine
@@ -91,6 +92,13 @@ def planned(
     made = plan(graph, list(results), overwrites, threads=threads, vector_nbytes=nbytes)
     simulate(made.schedule)
     return made
+
+
+def text_of(made: Plan) -> str:
+    """The text of all modules of a plan."""
+    sent: list[str] = []
+    last = program(made, "", sent.append).text
+    return "\n".join([*sent, last])
 
 
 def given_array(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:

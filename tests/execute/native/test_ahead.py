@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from emitted import TARGETS
-from executing import compare, inputs_of, planned
+from executing import compare, inputs_of, planned, text_of
 
 import chainrule as cr
-from chainrule.execute.native.plan_to_ir.driver import program
 
 LARGE = (640, 512)  # float32: more than a MiB
 SMALL = (500, 512)
@@ -22,7 +21,7 @@ SMALL = (500, 512)
 def fetched(function: Callable[..., Any], *arrays: np.ndarray) -> list[tuple[int, int]]:
     """How many lines each block of the loops fetches, to read them and to write them."""
     graph = cr.trace(function, *arrays)
-    text = program(planned(graph, [node for _, node in graph.outputs], threads=1), "").text
+    text = text_of(planned(graph, [node for _, node in graph.outputs], threads=1))
     blocks = re.split(r"^\w+:$", text, flags=re.MULTILINE)
     found = [re.findall(r"call void @llvm.prefetch.p0\(ptr \S+, i32 (\d)", one) for one in blocks]
     return [(one.count("0"), one.count("1")) for one in found if one]

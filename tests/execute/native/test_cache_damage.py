@@ -28,6 +28,7 @@ def sealed(changed=None, text=None, head=(entry.MAGIC, entry.FORMAT), code=b"cod
         assert data is not None
         size = entry.HEADER.unpack_from(data)[2]
         shown = json.loads(data[entry.HEADER.size : entry.HEADER.size + size])
+        shown["code_nbytes"] = [len(code)]
         text = json.dumps({**shown, **(changed or {})}).encode()
     sizes = *head, len(text), len(code)
     checksum = entry._checksum(*sizes, text, code)
@@ -92,6 +93,11 @@ STEP = ["step0", True, None]
 HOSTILE = [
     {"key": "another"},
     {"more": 1},
+    {"code_nbytes": [3]},
+    {"code_nbytes": [5, -1]},
+    {"code_nbytes": [4, 0]},
+    {"code_nbytes": []},
+    {"code_nbytes": 4},
     {"parts": []},
     {"parts": [STEP, STEP]},
     {"parts": [["../../x", True, None]]},

@@ -84,7 +84,9 @@ def test_code_is_stored_when_it_is_made_and_found_on_disk_later(folder, monkeypa
     assert stored_file(folder).stat().st_mtime_ns > before
 
 
-@pytest.mark.parametrize("damaged", ["nothing", "cut off", "other functions"])
+@pytest.mark.parametrize(
+    "damaged", ["nothing", "cut off", "shorter than it says", "other functions"]
+)
 def test_code_that_cannot_be_loaded_is_compiled_again(folder, damaged):
     first = values()
     graph = program()
@@ -94,8 +96,9 @@ def test_code_that_cannot_be_loaded_is_compiled_again(folder, damaged):
     whole = load(key)
     assert whole is not None
     changed = {
-        "nothing": replace(whole, code=b""),
-        "cut off": replace(whole, code=whole.code[:-50]),
+        "nothing": replace(whole, code=b"", code_nbytes=()),
+        "cut off": replace(whole, code=whole.code[:-50], code_nbytes=(len(whole.code) - 50,)),
+        "shorter than it says": replace(whole, code=whole.code[:-50]),
         "other functions": replace(whole, parts=(Part("unknown", False, None),)),
     }
     cache.store(key, changed[damaged])

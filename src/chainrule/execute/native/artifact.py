@@ -7,6 +7,7 @@ process and (see `cache`) in later ones.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +18,8 @@ from chainrule.execute.native.planned import planned
 from chainrule.execute.native.products.blas import ROUTINES
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.machine_code.target import Target, compile_object, llvm_versions
+from chainrule.machine_code.compiling import Compiling
+from chainrule.machine_code.target import Target, llvm_versions
 from chainrule.plan.planner import Plan
 from chainrule.plan.work import ForeignWork
 from chainrule.schedule.records import SCRATCH, Buffer, Compute
@@ -71,6 +73,7 @@ class Part:
 class Artifact:
     """Everything that running a plan needs, but for the arrays.
 
+    `code` are the object files one after another, of so many bytes each.
     `arenas` are the arrays given from outside, in the order of their pointers; `overwritten` says
     for each of the overwrites that were asked for whether it is so.  `threaded_products`: BLAS
     would use threads of its own.  `barrier_count`: see `barriers`.  `allocated_nbytes`: the most
@@ -78,6 +81,7 @@ class Artifact:
     """
 
     code: bytes
+    code_nbytes: tuple[int, ...]
     parts: tuple[Part, ...]
     arenas: tuple[str, ...]
     scratch_nbytes: int
@@ -87,6 +91,12 @@ class Artifact:
     routines: tuple[str, ...]
     threaded_products: bool
     barrier_count: int
+
+    @property
+    def objects(self) -> list[bytes]:
+        """The object files."""
+        ends = [*itertools.accumulate(self.code_nbytes)]
+        return [self.code[end - one : end] for end, one in zip(ends, self.code_nbytes, strict=True)]
 
 
 def key_of(
@@ -142,7 +152,9 @@ def artifact_of(
 ) -> Artifact:
     """The machine code of a plan; `timed` as in `program`."""
     attributes, avx512 = target.function_attributes, target.has_avx512
-    text = program(made, attributes, avx512=avx512, timed=timed)
+    with Compiling(target, made.threads) as compiling:
+        text = program(made, attributes, compiling.add, avx512, timed)
+        objects = compiling.objects(text.text)
     positions = positions_of(made.graph)
 
     def place(node: Node, buffer: Buffer) -> Place:
@@ -167,7 +179,8 @@ def artifact_of(
         for one in text.segments
     )
     return Artifact(
-        code=compile_object(text.text, target),
+        code=b"".join(objects),
+        code_nbytes=tuple(map(len, objects)),
         parts=parts,
         arenas=text.slots.arenas,
         scratch_nbytes=made.schedule.scratch_nbytes,
@@ -193,6 +206,9 @@ def is_sensible(artifact: Artifact) -> bool:
     arenas = set(artifact.arenas)
     return bool(
         names
+        and artifact.code
+        and sum(artifact.code_nbytes) == len(artifact.code)
+        and all(one > 0 for one in artifact.code_nbytes)
         and len(set(names)) == len(names)
         and all(map(FUNCTION.fullmatch, names))
         and len(arenas) == len(artifact.arenas)

@@ -10,7 +10,7 @@ of range: then nothing that was given has been overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES
 from chainrule.execute.native.lapack.routine_code import emit_routine
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.plan_to_ir.enter import emit_enter
+from chainrule.execute.native.plan_to_ir.modules import INTERNAL, Modules
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
 from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter, parts_of
 from chainrule.execute.native.products.product_code import emit_product
@@ -68,7 +69,7 @@ class Segment:
 
 @dataclass(eq=False)
 class Program:
-    """The text of a plan: its module, its native functions in order, and where pointers go."""
+    """The text of a plan: its last module, its native functions in order, and where pointers go."""
 
     text: str
     segments: list[Segment]
@@ -79,21 +80,35 @@ class Program:
 
 
 def program(
-    plan: Plan, attributes: str, header: str = "", avx512: bool = False, timed: bool = False
+    plan: Plan,
+    attributes: str,
+    send: Callable[[str], None],
+    avx512: bool = False,
+    timed: bool = False,
 ) -> Program:
     """The native functions of a plan; `attributes` are those of every function.
 
-    `avx512`: the target has its instructions.  `timed` code writes the time into the array STAMPS,
-    before the first instruction and after each.
+    `send` is given the text of each module but the last, when it is written.  `avx512`: the target
+    has its instructions.  `timed` code writes the time into the array STAMPS, before the first
+    instruction and after each.
     """
-    return Writer(plan, attributes, Module(header, avx512), timed).written()
+    return Writer(plan, attributes, send, avx512, timed).written()
 
 
 class Writer:
     """Writes the functions of a plan: its segments, and the kernels that these call."""
 
-    def __init__(self, plan: Plan, attributes: str, module: Module, timed: bool = False) -> None:
-        self.plan, self.attributes, self.module = plan, attributes, module
+    def __init__(
+        self,
+        plan: Plan,
+        attributes: str,
+        send: Callable[[str], None],
+        avx512: bool,
+        timed: bool,
+    ) -> None:
+        self.plan, self.attributes = plan, attributes
+        self.module = Module(avx512=avx512)  # of the native functions
+        self.modules = Modules(send)  # of the kernels
         self.timed, self.done = timed, 0  # instructions written
         self.roles = roles_of(plan.graph)
         given = [one.arena for one in plan.schedule.given.values()]
@@ -131,7 +146,7 @@ class Writer:
                 attributes=self.attributes,
             )
         return Program(
-            self.module.text(),
+            self.modules.close(self.module),
             self.segments,
             self.slots,
             self.routines,
@@ -180,11 +195,9 @@ class Writer:
 
     def _function(self, scratch: Module, name: str, general: str) -> str:
         """What the function that was written as `name` is called; helpers are there once."""
-        own = [one for one in scratch.functions if not one.startswith("define internal")]
+        own = [one for one in scratch.functions if not one.startswith(INTERNAL)]
         key = "\n".join(own).replace(f"@{name}", general)
         if key not in self.kernels:
             self.kernels[key] = name
-            known = set(self.module.functions)
-            self.module.functions += [one for one in scratch.functions if one not in known]
-            self.module.declarations.update(scratch.declarations)
+            self.modules.put(scratch)
         return self.kernels[key]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.execute.native.plan_to_ir.barriers import Barriers
-from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant, typed
+from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
 from chainrule.execute.native.plan_to_ir.rows_code import emit_rows
 from chainrule.execute.native.products.product_code import SMALLEST, routine_name
@@ -144,8 +144,8 @@ class SegmentWriter:
     # instructions
 
     def run(self, name: str, arguments: list[Operand]) -> None:
-        """Call a function of this module."""
-        self.code.do(f"call void @{name}({typed(arguments)})")
+        """Call a kernel."""
+        self.code.run(name, *arguments)
 
     def _nest(
         self,

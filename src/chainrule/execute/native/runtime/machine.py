@@ -125,7 +125,7 @@ class Machine:
     def __init__(self, artifact: Artifact, settings: Settings | None = None) -> None:
         self.artifact = artifact
         self.settings = (settings or settings_now(artifact.threads)).of_bodies
-        self.library = load_objects([artifact.code], {})
+        self.library = load_objects(artifact.objects, {})
         self.blas: Blas | None = load_blas() if artifact.routines else None
         self.enters = [
             (ENTER(self.library.address(f"{part.function}_enter")), part) for part in artifact.parts
