@@ -14,7 +14,7 @@ import chainrule as cr
 from chainrule.execute import reference
 from chainrule.execute.arguments import bound_to
 from chainrule.execute.run import kept_nodes
-from chainrule.plan.budget import within
+from chainrule.plan.budget import shorter_ways, with_works, within
 from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.least_load import LeastLoad
 from chainrule.plan.planner import Plan, plan
@@ -140,3 +140,14 @@ def test_a_function_of_the_users_runs_once() -> None:
     assert least.schedule.scratch_nbytes < made.schedule.scratch_nbytes
     assert len(least.works) > len(made.works)
     assert least.foreign == made.foreign
+
+
+def test_shorter_ways_do_more_in_fewer_bytes_and_are_schedules() -> None:
+    made = of_step(deep(9, 32).step(), N)
+    first, *others = shorter_ways(made)
+    assert first.works == made.works and others
+    assert min(one.nbytes for one in others) < first.nbytes / 2
+    for one in (first, *others[::4]):
+        again = with_works(made, one.works)
+        assert again.works == one.works
+        simulate(again.schedule)

@@ -28,12 +28,14 @@ class Traits:
     `one_block`: scratch values lie in one block that stays allocated between calls, and results
     are there from the beginning of a call; otherwise each value is an array of its own, allocated
     when it is computed and freed when nothing reads it any more.  `c_order_only`: arguments that
-    do not lie in C order are copied for the duration of a call.
+    do not lie in C order are copied for the duration of a call.  `compiles_to_count`: what a run
+    within a budget needs is known when it is compiled, which takes seconds, so nobody tries many.
     """
 
     has_kernels: bool = False
     one_block: bool = False
     c_order_only: bool = False
+    compiles_to_count: bool = False
 
 
 class Executor(Protocol):

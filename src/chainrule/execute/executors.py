@@ -98,7 +98,7 @@ def executor_with(
         raise InputError(
             f"memory={memory!r} is for executors that can compute values again, and {name!r} "
             "cannot",
-            hint='executor="native" or "reference", or leave memory out',
+            hint='executor="native", "reference" or "xla", or leave memory out',
         )
     return _registered_as_derived(within(nbytes))
 

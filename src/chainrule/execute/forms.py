@@ -36,14 +36,16 @@ def shorter_form(
     Where none of those with the same bits is within it, the same of the graph as it is, whose sums
     are made in its loops; where none of these is, the one that needs the least.  See `in_memory`.
     """
-    alike = list(dict.fromkeys([*forms, *_shorter(graph, same_bits=True)]))
+    alike = dict.fromkeys([*forms, *_shorter(graph, same_bits=True)])
     if len(alike) == 1 and graph in alike:
         return graph
-    ranks = {form: _rank(executor, form, wanted) for form in alike}
-    if graph not in ranks and all(is_beyond for is_beyond, _ in ranks.values()):
-        others = dict.fromkeys([graph, *_shorter(graph, same_bits=False)])
-        ranks |= {form: _rank(executor, form, wanted) for form in others}
-    return min(ranks, key=lambda form: ranks[form])
+    others = [] if graph in alike else [graph, *_shorter(graph, same_bits=False)]
+    needs: dict[Graph, float] = {}
+    for form in dict.fromkeys([*alike, *others]):
+        needs[form] = _beyond(executor, form, wanted)
+        if not needs[form]:
+            return form
+    return min(needs, key=lambda form: needs[form])
 
 
 def form_like(graph: Graph, concrete: Graph, sizes: Mapping[str, int]) -> Graph:
@@ -86,11 +88,10 @@ def _shorter(graph: Graph, *, same_bits: bool) -> Iterator[Graph]:
         yield from shorter(graph, same_bits)
 
 
-def _rank(executor: str, graph: Graph, wanted: Callable[[Graph], Wanted]) -> tuple[bool, float]:
-    """Whether it fits, and then how long it takes; or how much it needs."""
+def _beyond(executor: str, graph: Graph, wanted: Callable[[Graph], Wanted]) -> float:
+    """The bytes that it needs at least, if it does not fit; else 0."""
     try:
-        program = prepare(executor, graph, *wanted(graph))
-        program.schedule({})
+        prepare(executor, graph, *wanted(graph)).schedule({})
     except MemoryLimitError as error:
-        return True, error.needed_nbytes or inf
-    return False, getattr(program, "nanoseconds", 0.0)
+        return error.needed_nbytes or inf
+    return 0

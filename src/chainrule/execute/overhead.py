@@ -29,6 +29,7 @@ ARRAY_NBYTES = (4 << 10) + 128
 # back.  A network of small arrays took up to 2.3 times as long where all had to be.
 KEPT_NBYTES = 4 << 20
 WIDE = np.dtype(np.float64)  # in which LAPACK computes
+AS_COMPILED = "as it is compiled"  # more than the schedule says, or less
 
 
 def blas_nbytes(nodes: Iterable[Node]) -> int:

@@ -4,7 +4,8 @@ bytes of scratch memory."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import accumulate
 from math import inf
 
 from chainrule.dataclass import dataclass, replace
@@ -19,6 +20,7 @@ from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.tasks import Tasks, may_repeat, tasks_of
 from chainrule.plan.ways import Way, ways
 from chainrule.plan.work import ForeignWork, Work
+from chainrule.schedule.lives import BEFORE, lives_of
 from chainrule.schedule.records import aligned
 
 # Where fragments take so many times as long as without a budget, whole works may need less.
@@ -60,8 +62,45 @@ def within(
         every = [(search.stored(one.works), more) for one, more in zip(found, beside, strict=True)]
         every.sort(key=lambda one: one[0].load_nbytes + one[1])
         best, _ = min(every[:PLACED], key=lambda one: one[0].scratch_nbytes + one[1])
-    schedule = best.schedule(plan.graph)
-    return replace(plan, schedule=schedule, works=tuple(best.works), load_nbytes=best.load_nbytes)
+    return _stored_so(plan, best)
+
+
+@dataclass(frozen=True)
+class Shorter:
+    """Works of a plan, some of them again; `nbytes` are the most of the values that are there at
+    once and are no results, each with bytes of its own."""
+
+    works: tuple[Work, ...]
+    nbytes: int
+
+
+def shorter_ways(plan: Plan) -> list[Shorter]:
+    """The ways that are found to run the works of a plan in fewer bytes, the quickest first; the
+    plan itself is one.  For who lays out memory without `plan`."""
+    search = _Search(plan)
+    found = dict.fromkeys([plan.works, *(tuple(one.works) for one in search.candidates())])
+    return [Shorter(works, _values_nbytes(works, search.outside)) for works in found]
+
+
+def _values_nbytes(works: Sequence[Work], outside: Container[Node]) -> int:
+    lives = lives_of((work.reads, work.writes) for work in works)
+    change = [0] * (len(works) + 1)
+    for life, first in lives.first.items():
+        if first != BEFORE and life.node not in outside:
+            change[first] += nbytes_of(life.node)
+            change[lives.last[life] + 1] -= nbytes_of(life.node)
+    return max(accumulate(change))
+
+
+def with_works(plan: Plan, works: Sequence[Work]) -> Plan:
+    """The plan with works of `shorter_ways` in place of its own."""
+    return _stored_so(plan, _Search(plan).stored(works))
+
+
+def _stored_so(plan: Plan, found: Storage) -> Plan:
+    schedule = found.schedule(plan.graph)
+    works = tuple(found.works)
+    return replace(plan, schedule=schedule, works=works, load_nbytes=found.load_nbytes)
 
 
 class _Search:

@@ -56,7 +56,8 @@ class Alone:
     @property
     def can_recompute(self) -> bool:
         """Whether the executor keeps to budgets."""
-        return getattr(executor_of(self.step.executor), "within", None) is not None
+        executor = executor_of(self.step.executor)
+        return hasattr(executor, "within") and not executor.traits.compiles_to_count
 
     def parted(self) -> str:
         """What becomes of the training where the batch is cut into parts."""

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.execute.xla.foreign import Foreign, is_foreign
-from chainrule.execute.xla.jax_here import OPTIONS, jax_here, tracing, wide
+from chainrule.execute.xla.jax_here import OPTIONS, jax_here, keeping_barriers, tracing, wide
 from chainrule.execute.xla.memory import (
     analysed,
     beside_arguments,
     copied_nbytes,
     refuse_beyond_device,
 )
+from chainrule.execute.xla.parts import Part, evaluate, numbered
 from chainrule.execute.xla.tracing import Space
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
@@ -39,7 +40,8 @@ class Code:
 
     `inner` are the nodes in bodies.  With `overwritten`, which maps further results to inputs, it
     is a function of two lists, of the arrays of these inputs, which it takes over, and of the
-    others; it gives their new values first, or the old ones where it failed.
+    others; it gives their new values first, or the old ones where it failed.  With `parts`, it is
+    computed in these, and some of it again.
 
     Indices that are given are checked before a call (`is_out_of_range`): code that checks them
     itself must keep what it overwrites until it knows, which costs a pass over all of it.
@@ -53,6 +55,7 @@ class Code:
         overwritten: Mapping[Node, Node],
         inner: Iterable[Node],
         grid: Grid | None = None,
+        parts: Sequence[Part] = (),
     ) -> None:
         given = given_of(results, overwritten)
         self.foreign = Foreign()
@@ -71,7 +74,8 @@ class Code:
         def evaluated(values: dict[Node, Any]) -> Any:
             space = Space(self.foreign, before)
             with tracing():
-                space.evaluate(order, values)
+                evaluate(space, parts, values)
+                space.evaluate([] if parts else order, values)
                 if grid is not None and space.failed is not False:
                     space.failed = grid.anywhere(space.failed)
             return space
@@ -92,7 +96,8 @@ class Code:
             return new, [values[node] for node in results], _noted(space)
 
         function: Any = updated if overwritten else computed
-        options: dict[str, Any] = {"compiler_options": OPTIONS}
+        compiled = {**OPTIONS, **keeping_barriers()} if parts else OPTIONS
+        options: dict[str, Any] = {"compiler_options": compiled}
         if overwritten and not any(map(is_foreign, (*order, *inner))):
             options["donate_argnums"] = 0  # a call of NumPy may raise, and then they are needed
         if grid is None:
@@ -173,14 +178,15 @@ def code_of(
     results: Sequence[Node],
     overwritten: Mapping[Node, Node] | None = None,
     grid: Grid | None = None,
+    parts: Sequence[Part] = (),
 ) -> Code:
     """The code for these results of a concrete graph, made when it is first asked for."""
     overwritten = overwritten or {}
-    key = _key(graph, results, overwritten, grid)
+    key = _key(graph, results, overwritten, grid, parts)
     with _lock:
         found = _codes.get(key)
         if found is None:
-            found = _codes[key] = Code(results, overwritten, inner_nodes(graph), grid)
+            found = _codes[key] = Code(results, overwritten, inner_nodes(graph), grid, parts)
         _codes.move_to_end(key)
         while len(_codes) > REMEMBERED:
             _codes.popitem(last=False)
@@ -188,7 +194,11 @@ def code_of(
 
 
 def _key(
-    graph: Graph, results: Sequence[Node], overwritten: Mapping[Node, Node], grid: Grid | None
+    graph: Graph,
+    results: Sequence[Node],
+    overwritten: Mapping[Node, Node],
+    grid: Grid | None,
+    parts: Sequence[Part],
 ) -> str:
     """What determines the code.  Names and the values of constants do not; primitives count by
     identity, since a user may declare two of one name."""
@@ -197,7 +207,7 @@ def _key(
     made = [id(node.primitive) for node in (*graph.nodes, *inner_nodes(graph))]
     wanted = [places[node] for node in results]
     pairs = [(places[one], places[other]) for one, other in overwritten.items()]
-    text = f"{graph.structural_hash}|{wiring}|{made}|{wanted}|{pairs}"
+    text = f"{graph.structural_hash}|{wiring}|{made}|{wanted}|{pairs}|{numbered(parts, places)}"
     if grid is not None:
         text += grid.text(places, graph.nodes)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -16,6 +16,11 @@ INSTALL = "python -m pip install 'chainrule[xla]' (on a GPU also 'jax[cuda13]' o
 OPTIONS = {"xla_allow_excess_precision": False}
 
 
+# What XLA's compiler for CPUs does before it decides what is computed when; for others, barriers
+# stay until that is decided.
+DROPS_BARRIERS = {"xla_disable_hlo_passes": "cse_barrier_expander"}
+
+
 @cache
 def refusal() -> str | None:
     """Why JAX cannot be used here; None where it can.  Does not import it."""
@@ -38,6 +43,11 @@ def jax_here() -> Any:
             hint=f'{INSTALL}; or executor="native"',
         ) from error
     return jax
+
+
+def keeping_barriers() -> dict[str, Any]:
+    """The compiler's options with which barriers between operations decide the order."""
+    return DROPS_BARRIERS if jax_here().default_backend() == "cpu" else {}
 
 
 def wide() -> Any:

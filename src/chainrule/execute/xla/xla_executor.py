@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from chainrule.execute.executor import Traits
+from chainrule.execute.executor import Executor, Traits
 from chainrule.execute.xla.jax_here import refusal
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -20,11 +20,17 @@ class XlaExecutor:
     """See `Executor`; JAX is imported when a program is first called."""
 
     name = "xla"
-    traits = Traits(has_kernels=True, c_order_only=True)
+    traits = Traits(has_kernels=True, c_order_only=True, compiles_to_count=True)
 
     def refusal(self) -> str | None:
         """Why JAX cannot be used here."""
         return refusal()
+
+    def within(self, memory_nbytes: int) -> Executor:
+        """The executor whose runs need at most so many bytes, as XLA counts them."""
+        from chainrule.execute.xla.within import XlaWithin  # where a budget is given
+
+        return XlaWithin(memory_nbytes)
 
     def prepare(
         self,

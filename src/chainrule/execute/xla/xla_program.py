@@ -146,9 +146,17 @@ class XlaProgram:
         """See `Analysed.compiled_nbytes`."""
         if not self.computed or refusal() is not None:
             return {}
-        taken = {result: node for node, result in self.overwrites.items() if not is_given(result)}
-        results = [one for one in self.computed if one not in taken]
-        return self.code_for(results, taken).nbytes
+        return self.code_for(*self.in_place).nbytes
+
+    @cached_property
+    def in_place(self) -> tuple[list[Node], dict[Node, Node]]:
+        """What a call that may overwrite inputs computes: results, and those that take the arrays
+        of inputs."""
+        taken: dict[Node, Node] = {}
+        for node, result in self.overwrites.items():
+            if not is_given(result):
+                taken.setdefault(result, node)
+        return [one for one in self.computed if one not in taken], taken
 
     def overhead(self, arrays: int) -> dict[str, int]:
         """Nothing is known before it is compiled."""

@@ -58,16 +58,17 @@ def smaller_size(
     error: MemoryLimitError,
     report: Callable[[Mapping[str, int]], object],
     sizes: Mapping[str, int],
+    tried: int = TRIED,
 ) -> int:
     """The first of the sizes, so much smaller that `report` finds a run within its budget; 0 where
     none was found.
 
     `error` is the refusal at these sizes.  The least that is needed is taken for a line; each size
-    that is tried is planned.
+    that is `tried` is planned.
     """
     name, budget = next(iter(sizes), ""), error.budget_nbytes or 0
     refused = [(0, 0), (sizes.get(name, 0), error.needed_nbytes)]
-    for _ in range(TRIED):
+    for _ in range(tried):
         (before, before_least), (size, least) = refused[-2:]
         slope = (before_least - least) / (before - size) if before != size else 0
         line = size - (least - budget) / slope if slope > 0 else 0

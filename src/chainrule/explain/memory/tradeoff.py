@@ -240,7 +240,14 @@ def _plus_minus(one: Point) -> str:
 
 
 def refuse_without_budgets(executor: str) -> None:
-    """InputError for the name of an executor that cannot compute values again."""
+    """InputError for the name of an executor that cannot compute values again, or has to compile
+    each plan to know what it needs."""
+    if executor_of(executor).traits.compiles_to_count:
+        raise InputError(
+            f"the executor {executor!r} compiles each plan to know what it needs, which takes too "
+            "long for all that there are between most bytes and least",
+            hint='executor="native" weighs them; memory= takes one budget',
+        )
     if getattr(executor_of(executor), "within", None) is None:
         raise InputError(
             f"the executor {executor!r} cannot compute values again, so there is nothing to weigh",

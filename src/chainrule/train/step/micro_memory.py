@@ -11,6 +11,7 @@ from chainrule.errors import MemoryLimitError, SizeError
 from chainrule.execute.budget import with_copies
 from chainrule.execute.executor import InPlace
 from chainrule.execute.executors import executor_of, executor_with, memory_of
+from chainrule.execute.overhead import AS_COMPILED
 from chainrule.explain.memory.fits import Fit, fit_of
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
@@ -66,6 +67,7 @@ class MicroBatchMemory(ShownByText):
         process share is there once."""
         both = self.accumulating.overhead, self.updating.overhead
         each = {name: [one.get(name, 0) for one in both] for name in {**both[0], **both[1]}}
+        each.pop(AS_COMPILED, None)  # what runs allocate
         return sum(max(found) if name in SHARED else sum(found) for name, found in each.items())
 
     @property
@@ -243,7 +245,8 @@ def sizes_of_parts(
 
 def _allocated(report: MemoryReport) -> int:
     """The bytes at the peak of a run that were not given to it."""
-    return report.main.peak_nbytes - _nbytes(report.concrete)
+    more = report.overhead.get(AS_COMPILED, 0)
+    return report.main.peak_nbytes + more - _nbytes(report.concrete)
 
 
 def _nbytes(graph: Graph, names: list[str] | None = None) -> int:

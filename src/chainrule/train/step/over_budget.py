@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import MemoryLimitError
+from chainrule.execute.executors import executor_of
 from chainrule.explain.memory.refusal import smaller_size, with_ways_out
 from chainrule.explain.memory.report import REFERENCE_SIZE, MemoryReport, memory_of_step
 from chainrule.train.optimizers.optimizers import sgd
@@ -18,17 +19,23 @@ from chainrule.train.step.ways_to_fit import parts_that_fit
 if TYPE_CHECKING:
     from chainrule.train.step.step import TrainingStep
 
+COMPILED = 2  # smaller sizes, where each takes seconds
+
 
 def advised(
     error: MemoryLimitError, step: TrainingStep, given: Mapping[str, int], options: Any
 ) -> MemoryLimitError:
-    """The refusal of a step at these sizes, with the ways that fit: a smaller batch, parts of the
-    batch, another optimizer.  `options` are those of `memory_of_step`."""
+    """The refusal of a step at these sizes, with the ways that fit: a smaller batch; parts of the
+    batch and another optimizer, where nothing has to be compiled to know.  `options` are those of
+    `memory_of_step`."""
     sizes = {name: given.get(name, REFERENCE_SIZE) for name in step.graph.sizes}
 
     def report(sizes: Mapping[str, int]) -> MemoryReport:
         return memory_of_step(step, sizes, **options)
 
+    if executor_of(options["executor"] or step.executor).traits.compiles_to_count:
+        size = smaller_size(error, report, sizes, COMPILED)
+        return with_ways_out(error, [f"{step.graph.sizes[0]} = {size:,} fits"] if size else [])
     ways, size = [], smaller_size(error, report, sizes)
     if size:
         ways.append(f"{step.graph.sizes[0]} = {size:,} fits")

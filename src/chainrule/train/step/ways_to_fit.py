@@ -76,9 +76,10 @@ def _ways_to_fit(
     the longest that it may take: parts are no advice where they only may be quicker.
 
     The whole batch, perhaps within a budget; the batch in parts; a smaller batch.  None where the
-    executor cannot keep to a budget.
+    executor cannot keep to a budget, or has to compile each to know what it needs.
     """
-    if getattr(executor_of(plain.executor), "within", None) is None:
+    executor = executor_of(plain.executor)
+    if getattr(executor, "within", None) is None or executor.traits.compiles_to_count:
         return ()
     within = executor_with(plain.executor, memory=nbytes)
     found = [*whole(step, plain, within, nbytes, speeds)]
