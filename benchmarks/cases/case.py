@@ -13,10 +13,12 @@ IMPLEMENTATIONS = ("chainrule", "PyTorch", "torch.compile", "JAX", "NumPy")
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for a whole run: the executor of chainrule, the threads of everything."""
+    """What holds for a whole run: the executor of chainrule, the threads of everything, and the
+    device of PyTorch."""
 
     executor: str = "native"
     threads: int = 2
+    torch_device: str = "cpu"
 
 
 @dataclass(frozen=True)

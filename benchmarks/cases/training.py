@@ -151,12 +151,14 @@ def torch_training(
     """
     import torch
 
+    device = settings.torch_device
+
     def parameter(array: np.ndarray, turn: bool) -> Any:
         kept = np.ascontiguousarray(array.T) if turn else array
-        return torch.nn.Parameter(torch.tensor(kept))
+        return torch.nn.Parameter(torch.tensor(kept, device=device))
 
     params = _by_name(parameter, problem.parameters, linear)
-    batch = {name: torch.tensor(array) for name, array in problem.arrays.items()}
+    batch = {name: torch.tensor(one, device=device) for name, one in problem.arrays.items()}
     update = optimizer(torch.optim, leaves(params))
     compute = torch.compile(objective) if compiled else objective
 
@@ -165,11 +167,14 @@ def torch_training(
         J = compute(params, **batch)
         J.backward()
         update.step()
+        if device != "cpu":
+            torch.cuda.synchronize()
         return J
 
     def parameters() -> Any:
         def array(tensor: Any, turn: bool) -> np.ndarray:
-            return tensor.detach().numpy().T if turn else tensor.detach().numpy()
+            found = tensor.detach().cpu().numpy()
+            return found.T if turn else found
 
         return _by_name(array, params, linear)
 

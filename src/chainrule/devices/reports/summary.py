@@ -8,6 +8,7 @@ from math import fsum
 from typing import TYPE_CHECKING
 
 from chainrule.devices.instructions import Run
+from chainrule.devices.one_program import is_one_program
 from chainrule.devices.reports.memory import memory_of
 from chainrule.devices.reports.timeline import timeline_of
 from chainrule.devices.reports.timeline_text import duration
@@ -80,6 +81,7 @@ def summary(step: ParallelStep) -> str:
         f"{', optimizer sharded' if step.shard_optimizer else ''}",
         f"  {numbers or 'all sizes fixed'}{assumed}, executor {step.parts.whole.executor}: "
         f"{duration(timeline.seconds)} predicted, {100 * timeline.bubble:.1f} % bubble",
+        *(["  taken as one program on all ranks"] if is_one_program(step) else []),
         "",
         *in_columns(rows, (2, 4)),
     ]
