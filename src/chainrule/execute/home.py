@@ -23,6 +23,14 @@ class Home:
         self.where: Any = None
         self.bring: Callable[[Any], np.ndarray] = np.asarray
         self._coming: tuple[Sequence[str], list[Any]] | None = None
+        self.ahead: Callable[[], Mapping[str, Any]] | None = None
+        self.sent: dict[int, tuple[np.ndarray, Any]] = {}
+
+    def look_ahead(self, ahead: Callable[[], Mapping[str, Any]] | None) -> None:
+        """From now on, `ahead` gives the arrays of the next run by the names of inputs, nobody
+        changes them before it, and an executor may ask while a run goes on: `sent` has those that
+        are on a device, by the ids of the arrays.  None ends that."""
+        self.ahead, self.sent = ahead, {}
 
     def expect(self, names: Sequence[str], made: list[Any]) -> None:
         """A run takes over the arrays of these names; at its end, `made` has their new values.

@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.errors import StateError
 from chainrule.execute.executor import Then
 from chainrule.execute.home import Home
+from chainrule.execute.xla.ahead import SentAhead
 from chainrule.execute.xla.code import given_of, given_value, is_given
 from chainrule.execute.xla.jax_here import jax_here, wide
 from chainrule.execute.xla.memory import device_failed
@@ -133,6 +134,7 @@ class XlaHeldCall:
         self.before: dict[Node, np.ndarray] = {}
         self.raised: BaseException | None = None
         self.is_cold = True
+        self.sent_ahead = SentAhead(program, order, home)
 
     def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
         """See `Call.__call__`."""
@@ -166,7 +168,7 @@ class XlaHeldCall:
             arrays[slot] = self._number(node)
         if self.code.is_out_of_range(arrays):
             return None
-        arrays = self.program.ready(self.given, arrays)
+        arrays = self.program.ready(self.given, self.sent_ahead.there(arrays))
         donated = [self._there(name) for name in self.moved]
         made: list[Any] = []
         values = None
@@ -176,6 +178,7 @@ class XlaHeldCall:
             with wide():
                 # One call of C: no signal comes between the end of the run and its results.
                 made.extend(chain.from_iterable(map(self.code.jitted, (donated,), (arrays,))))
+            self.sent_ahead.send()
         except jax_here().errors.JaxRuntimeError as error:
             self.raised = self.code.foreign.take()
             if self.raised is None:

@@ -76,6 +76,8 @@ class Chosen(NamedTuple):
 class ProgramWithin(XlaProgram):
     """A program that needs at most `memory_nbytes`, as XLA counts them; compiled to be counted."""
 
+    sends_ahead = False
+
     def __init__(
         self,
         graph: Graph,

@@ -25,7 +25,9 @@ from chainrule.schedule.records import Schedule
 
 
 class XlaProgram:
-    """See `Program` and `InPlace`."""
+    """See `Program` and `InPlace`.  `sends_ahead`: the device has room for the next batch, too."""
+
+    sends_ahead = True
 
     def __init__(
         self,

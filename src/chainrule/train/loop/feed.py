@@ -85,14 +85,17 @@ class Feed:
 
     def complete(self, batch: Any, step: int) -> Mapping[str, Any]:
         """The batch with constants and the keys of the step that comes after `step` steps."""
-        if type(batch) is not dict:
-            batch = named_batch(batch, self._positions)
+        batch = self.named(batch)
         keys = self._keys
         if keys is None or batch.keys() != self._named:
             keys = self._set_names(batch)
         if not keys.names and not self.constants:
             return batch
         return {**self.constants, **keys.at(step), **batch}
+
+    def named(self, batch: Any) -> Mapping[str, Any]:
+        """The arrays of a batch by name."""
+        return batch if type(batch) is dict else named_batch(batch, self._positions)
 
     def count(self, batch: Mapping[str, Any]) -> int:
         """The rows of a batch."""
@@ -170,10 +173,15 @@ def refuse_once(data: Any) -> None:
     )
 
 
+def may_look_ahead(batches: Any) -> bool:
+    """Whether making a batch before its turn changes nothing, and nothing changes it then."""
+    return isinstance(batches, (Minibatches, list, tuple))
+
+
 def after(batches: Any, count: int) -> Iterator[Any]:
     """The batches but for the first `count`, which are not made where that can be avoided."""
     if not count:
         return iter(batches)
-    if isinstance(batches, (Minibatches, list, tuple)):
+    if may_look_ahead(batches):
         return iter(batches[count:])
     return islice(iter(batches), count, None)

@@ -11,6 +11,7 @@ from typing import Any
 from chainrule.errors import ChainruleError, InputError, NonFiniteError
 from chainrule.train.evaluation.measures import Measures
 from chainrule.train.loop.assembly import Assembled
+from chainrule.train.loop.coming import Coming
 from chainrule.train.loop.divergence import (
     Snapshot,
     diverged,
@@ -18,7 +19,7 @@ from chainrule.train.loop.divergence import (
     refuse_spoiled,
 )
 from chainrule.train.loop.epoch import Epoch
-from chainrule.train.loop.feed import Feed, after
+from chainrule.train.loop.feed import Feed, after, may_look_ahead
 from chainrule.train.loop.history import History
 from chainrule.train.loop.interrupt import Interrupts
 from chainrule.train.loop.position import Position, Sums
@@ -94,7 +95,11 @@ class Loop:
     def _steps(self, number: int, interrupts: Interrupts) -> None:
         step, state, feed = self.made.step, self.state, self.feed
         position, line = self.position, self.position.line
-        iterator = after(feed.batches(number), position.batch)
+        batches = feed.batches(number)
+        iterator: Any = after(batches, position.batch)
+        if may_look_ahead(batches) and self.made.job.count == 1:
+            iterator = Coming(iterator, feed.named)
+            state.home.look_ahead(iterator.ahead)
         skipped = position.batch - state.steps  # batches done before, less steps
         is_checked, looks_first = self.nonfinite != "off", self.nonfinite == "every step"
         finite, clock = math.isfinite, time.perf_counter
@@ -127,6 +132,7 @@ class Loop:
             error.add_note(f"in batch {skipped + state.steps + 1} of epoch {number}")
             raise
         finally:
+            state.home.look_ahead(None)
             line.seconds += clock() - began
             position.batch = skipped + state.steps
             close = getattr(iterator, "close", None)
