@@ -141,7 +141,7 @@ def refuse_too_few(step: ParallelStep) -> None:
         f"the plan has {grid.count} devices ({grid.replicas} replica{'s' * (grid.replicas > 1)} x "
         f"{grid.ways} way{'s' * (grid.ways > 1)}), and the executor {found.name!r} has {count} "
         f"here ({kind})",
-        hint=f"replicas= and ways= of at most {count} devices; to try a plan on a CPU, "
+        hint=f"a plan of at most {count} rank{'s' * (count > 1)}; to try one on a CPU, "
         f"XLA_FLAGS=--xla_force_host_platform_device_count={grid.count} in the environment; or "
         f"{TRANSPORT}=threads: ranks are then threads, which share what there is",
     )

@@ -12,7 +12,7 @@ from chainrule.devices.one_program import is_one_program
 from chainrule.devices.reports.memory import memory_of
 from chainrule.devices.reports.timeline import timeline_of
 from chainrule.devices.reports.timeline_text import duration
-from chainrule.devices.splitting import Split, split_of
+from chainrule.devices.splitting import Split, node_seconds, split_of
 from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.columns import in_columns
 from chainrule.graph.words import printable
@@ -92,10 +92,7 @@ def summary(step: ParallelStep) -> str:
 
 def work_of_stages(split: Split) -> list[float]:
     """The predicted seconds of what each stage does in a step, its update left out."""
-    each = []
-    for code in split.compiled:
-        known = getattr(code, "durations", None)
-        each.append(0.0 if known is None else fsum(known(None)) / 1e9)
+    each = [fsum(node_seconds(code).values()) for code in split.compiled]
     return [
         fsum(
             each[one.piece]

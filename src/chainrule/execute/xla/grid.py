@@ -21,6 +21,7 @@ class Grid:
     def __init__(self, lying: Across) -> None:
         self.lying = lying
         self.mesh = _mesh(tuple(lying.axes.items()), lying.rank is not None)
+        self._shardings: dict[Node, Any] = {}
 
     @property
     def where(self) -> Any:
@@ -43,18 +44,22 @@ class Grid:
 
     def sharding(self, node: Node) -> Any:
         """How a value lies, as JAX says it."""
-        return jax_here().sharding.NamedSharding(self.mesh, self.spec(node))
+        found = self._shardings.get(node)
+        if found is None:
+            found = jax_here().sharding.NamedSharding(self.mesh, self.spec(node))
+            self._shardings[node] = found
+        return found
 
-    def sent(self, node: Node, array: np.ndarray) -> Any:
-        """A copy of an array of this process on the devices: its parts, or all of it on each."""
-        jax, where = jax_here(), self.sharding(node)
+    def sent(self, nodes: Sequence[Node], arrays: Sequence[np.ndarray]) -> list[Any]:
+        """Copies of arrays of this process on its devices: their parts, or all of them on each."""
+        jax, where = jax_here(), [self.sharding(node) for node in nodes]
         with wide():
             if self.lying.rank is None:
-                return jax.device_put(array, where, may_alias=False)
-            device = where.addressable_devices.copy().pop()
-            own = jax.device_put(array, device, may_alias=False)
-            shape = self.lying.whole_shape(node)
-            return jax.make_array_from_single_device_arrays(shape, where, [own])
+                return jax.device_put(list(arrays), where, may_alias=False)
+            own = jax.device_put(list(arrays), jax.local_devices()[0], may_alias=False)
+            shapes = [self.lying.whole_shape(node) for node in nodes]
+            made = jax.make_array_from_single_device_arrays
+            return [made(*one[:2], [one[2]]) for one in zip(shapes, where, own, strict=True)]
 
     def array_of(self, node: Node) -> Any:
         """The shape and dtype of a whole value, and how it lies, as JAX takes them."""

@@ -60,14 +60,17 @@ class GridProgram(XlaProgram):
 
     def sent(self, node: Node, array: np.ndarray) -> Any:
         """A copy of what this process has of an array on its devices."""
-        return self.grid.sent(node, array)
+        return self.grid.sent([node], [array])[0]
 
     def ready(self, nodes: Sequence[Node], arrays: list[Any]) -> list[Any]:
         """The arguments on the devices, of which each process has whole arrays."""
-        return [
-            self.sent(node, self.lying.own(node, one)) if isinstance(one, np.ndarray) else one
-            for node, one in zip(nodes, arrays, strict=True)
-        ]
+        places = [at for at, one in enumerate(arrays) if isinstance(one, np.ndarray)]
+        given = [nodes[at] for at in places]
+        own = [self.lying.own(nodes[at], arrays[at]) for at in places]
+        found = list(arrays)
+        for at, one in zip(places, self.grid.sent(given, own), strict=True):
+            found[at] = one
+        return found
 
     def hold(
         self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
