@@ -119,7 +119,7 @@ dft = Primitive(
     evaluate=_dft,
     derivative=Linear((lambda g, out, x: dft(g, axes=out.param("axes"), sign=-out.param("sign")),)),
     batch=_dft_batch,
-    kernel=Library(),
+    kernel=Library(wide=True),
     independent=lambda out: _other_axes(out, out.param("axes"), out.ndim - 1),
     flops=lambda out: _flops(out.inputs[0], out.param("axes")),
     scratch=_dft_scratch,
@@ -202,7 +202,7 @@ half_dft = Primitive(
         )
     ),
     batch=lambda size, inputs, batched, out: half_dft(inputs[0], axis=out.param("axis") + 1),
-    kernel=Library(),
+    kernel=Library(wide=True),
     independent=lambda out: _other_axes(out, (out.param("axis"),), out.ndim - 1),
     flops=lambda out: _flops(out.inputs[0], (out.param("axis"),)) // 2,
     scratch=_half_dft_scratch,
@@ -233,7 +233,7 @@ half_dft_transpose = Primitive(
     batch=lambda size, inputs, batched, out: half_dft_transpose(
         inputs[0], length=out.param("length"), axis=out.param("axis") + 1
     ),
-    kernel=Library(),
+    kernel=Library(wide=True),
     independent=lambda out: _other_axes(out, (out.param("axis"),), out.ndim),
     flops=lambda out: _flops(out, (out.param("axis"),)) // 2,
     scratch=_half_dft_transposed_scratch,

@@ -77,7 +77,8 @@ def _gather(xp: Any, x: Any, *indices: Any, wrap: bool) -> Any:
 
 def _scatter_add(xp: Any, updates: Any, *indices: Any, shape: Any, wrap: bool) -> Any:
     if xp is not np:
-        return xp.zeros(shape, dtype=updates.dtype).at[indices].add(updates)
+        zeros = xp.zeros(shape, dtype=updates.dtype).at[indices]
+        return zeros.max(updates) if updates.dtype == bool else zeros.add(updates)
     _in_range(indices, shape, wrap)
     zeros = np.zeros(shape, updates.dtype)
     np.add.at(zeros, indices, updates)

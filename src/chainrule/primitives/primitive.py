@@ -170,24 +170,23 @@ class Places(NamedTuple):
 class Library:
     """A routine of the executor's own library, called as a whole.
 
-    `lapack`: a routine of LAPACK, which calls BLAS; `routine(out, *operands)`, where there is one,
-    says by which steps.  `factored`: the routine reads a factor in place of the first operand; the
-    first function gives for a node the value that is factored, which is this operand or what it is
-    the transpose of, the second for that value the node of the factor.  `by_columns`: any of the
-    result's columns need only those of the last operand, and the routine does so many `columns`.
-    `large_routine`: the one for a large matrix that is alone, whose steps threads share.
-    `among_devices`: what several devices do together, in array namespaces that stand for several.
-
-    `keeps`: it may be a user's function, which may keep the arrays that it gets.  `turns`, of a
-    loop of bodies: how often `turns(out)` it evaluates them, None where only a run can say.
-    `quicker`, of a loop, gives at sizes graphs of the same values and, all of them, the same bits,
-    in which such loops compute nothing twice, the quickest first, in the last one perhaps all;
-    `shorter` those in which fewer and fewer states are kept, with these bits or, if they need not
-    be the same, in less memory.  `places`, of a loop, says which outputs of its body need no array
-    of their own, `copied`, for how its operands lie, the bytes that are copied at an iteration of a
-    compiled one.
+    `wide`: it computes in float64. `lapack`: so does it, a routine of LAPACK that calls BLAS;
+    `routine(out, *operands)`, where there is one, says how.  `factored`: the routine reads a factor
+    in place of the first operand; for a node, the first function gives the value that is factored
+    (this operand, or what it is the transpose of), the second for that value the node of the
+    factor.  `by_columns`: any of the result's columns need only those of the last operand, and the
+    routine does so many `columns`. `large_routine`: the one for a large matrix that is alone, whose
+    steps threads share.  `among_devices`: what several devices do together.  `keeps`: it may be a
+    user's function, which may keep the arrays that it gets.  `turns`, of a loop of bodies: how
+    often `turns(out)` it evaluates them, None where only a run can say.  `quicker`, of a loop,
+    gives at sizes graphs of the same values and, all of them, the same bits, in which such loops
+    compute nothing twice, the quickest first, in the last one perhaps all; `shorter` those in which
+    fewer and fewer states are kept, with these bits or, if they need not be the same, in less
+    memory.  `places`, of a loop, says which outputs of its body need no array of their own,
+    `copied`, for how its operands lie, the bytes that are copied at an iteration of a compiled one.
     """
 
+    wide: bool = False
     lapack: bool = False
     routine: Writer | None = None
     factored: tuple[Callable[[Node], Node], Callable[[Node], Node]] | None = None

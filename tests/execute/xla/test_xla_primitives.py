@@ -11,6 +11,7 @@ from primitive_calls import (
     FLOATS,
     WHOLE,
     Call,
+    applies,
     calls_of_samples,
     check_calls_by,
     exceptional_calls,
@@ -21,6 +22,7 @@ from primitive_calls import (
 from running import by_xla
 
 from chainrule.control import CONTROL
+from chainrule.execute.xla import functions
 from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Given, Library, Map, Primitive, Sample
 from chainrule.primitives.registry import PRIMITIVES
@@ -35,19 +37,21 @@ EVERY = pytest.mark.parametrize("primitive", COMPUTED, ids=lambda one: one.name)
 NORMAL = [x for x in EXCEPTIONAL if not 0 < abs(x) < 1e-37]
 
 
-def is_lapack(primitive: Primitive) -> bool:
-    return isinstance(primitive.kernel, Library) and primitive.kernel.lapack
+def is_wide(primitive: Primitive) -> bool:
+    kernel = primitive.kernel
+    return isinstance(kernel, Library) and (kernel.lapack or kernel.wide)
 
 
 def check(primitive: Primitive, calls: list[Call]) -> None:
-    if is_lapack(primitive):
-        check_lapack(calls)
+    if is_wide(primitive):
+        check_wide(calls)
     else:
         check_calls_by(by_xla, calls, flushes=True)
 
 
-def check_lapack(calls: list[Call]) -> None:
-    """Both call LAPACK in float64, in other orders: within 64 ulp of the largest element."""
+def check_wide(calls: list[Call]) -> None:
+    """Both compute in float64 (LAPACK, Fourier sums), in other orders: within 64 ulp of the largest
+    element."""
     graph, inputs = graph_of_calls(calls)
     keep = [node for _, node in graph.outputs]
     wanted, got = expected(graph, inputs, keep), by_xla(graph, inputs, keep)
@@ -63,8 +67,8 @@ def check_samples(primitive: Primitive, samples: Iterable[Sample], dtypes: tuple
 
 
 GROUPS = {
-    **groups([one for one in COMPUTED if not is_lapack(one)], 10),
-    **groups([one for one in COMPUTED if is_lapack(one)], 5),
+    **groups([one for one in COMPUTED if not is_wide(one)], 10),
+    **groups([one for one in COMPUTED if is_wide(one)], 5),
 }
 
 
@@ -83,6 +87,30 @@ def test_a_sample(primitives: Sequence[Primitive]) -> None:
 def test_samples_in_every_dtype(primitive: Primitive) -> None:
     floats = FLOATS if isinstance(primitive.kernel, Library) else (*FLOATS, *WHOLE)
     check_samples(primitive, primitive.samples, floats)
+
+
+def calls_of_magnitudes(primitive: Primitive) -> list[Call]:
+    """On numbers of every magnitude from 1e-14 to 100, of both signs."""
+    random = np.random.default_rng(1)
+    shape = len(primitive.inputs), 200
+    numbers = 10 ** random.uniform(-14, 2, shape) * random.choice([-1, 1], shape)
+    params = dict(primitive.samples[0].params)
+    both = [list(numbers.astype(dtype)) for dtype in ("float64", "float32")]
+    return [(primitive, one, params) for one in both if applies(primitive, one, params)]
+
+
+OWN = [one for one in MAPS if one.name in vars(functions)]
+
+
+def test_magnitudes_of_functions_that_are_not_xlas() -> None:
+    assert len(OWN) == 6
+    check(OWN[0], [call for one in OWN for call in calls_of_magnitudes(one)])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("primitive", MAPS, ids=lambda one: one.name)
+def test_numbers_of_every_magnitude(primitive: Primitive) -> None:
+    check(primitive, calls_of_magnitudes(primitive))
 
 
 @pytest.mark.sweep(11)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.execute.xla import exchanges, loops
+from chainrule.execute.xla import exchanges, functions, loops
 from chainrule.execute.xla.foreign import Foreign, is_foreign
 from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.body import Body
@@ -61,13 +61,8 @@ class Space:
         failed = jax_here().numpy.asarray(inner.failed, bool)
         return failed, [values[node] for _, node in graph.outputs]
 
-    def log1p(self, x: Any) -> Any:
-        """log(1 + x) to 4 ulp (Kahan; see Higham, Accuracy and Stability, section 1.14.1): XLA's
-        own was found to be wrong by 19 in float64."""
-        u = 1 + x
-        corrected = self.log(u) * (x / (u - 1))
-        return self.where(u == 1, x, self.where(u == np.inf, u, corrected))
-
+    exp2, sinh, cosh = functions.exp2, functions.sinh, functions.cosh
+    log1p, arctanh, power = functions.log1p, functions.arctanh, functions.power
     scan, cond = loops.scan, loops.cond
     while_loop, unwind = loops.while_loop, loops.unwind
     all_reduce, all_gather = exchanges.all_reduce, exchanges.all_gather
@@ -80,10 +75,9 @@ class Space:
             return strong(self.foreign.call(node, operands), node.dtype)
         kernel = node.primitive.kernel
         is_lapack = isinstance(kernel, Library) and kernel.lapack
-        if is_lapack:  # of float64, as NumPy computes it
-            operands = [
-                one.astype(WIDE) if dtype_kind(one.dtype) == "f" else one for one in operands
-            ]
+        if isinstance(kernel, Library) and (kernel.lapack or kernel.wide):
+            dtype = WIDE if is_lapack or has_quick_doubles() else FLOAT32
+            operands = [_no_narrower(one, dtype) for one in operands]
         is_product = isinstance(kernel, Contract) and has_narrow_products()
         narrow = [_narrow(one, values) for one in node.inputs if is_product]
         if narrow and all(one is not None for one in narrow):
@@ -118,6 +112,17 @@ def has_narrow_products() -> bool:
     """Whether the device is one with instructions for products of bfloat16.  On a CPU (Zen 3), a
     step of an MLP takes 1.25 times as long with them as with products of float32."""
     return jax_here().default_backend() != "cpu"
+
+
+def has_quick_doubles() -> bool:
+    """Whether float64 takes about twice as long as float32, as on a CPU: on most GPUs, 32 times."""
+    return jax_here().default_backend() == "cpu"
+
+
+def _no_narrower(operand: Any, dtype: np.dtype) -> Any:
+    """The operand as floats of this dtype, or of its own."""
+    is_narrower = dtype_kind(operand.dtype) == "f" and operand.dtype.itemsize < dtype.itemsize
+    return operand.astype(dtype) if is_narrower else operand
 
 
 class _Narrow:

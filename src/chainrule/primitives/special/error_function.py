@@ -19,7 +19,7 @@ def _erf(xp: Any, x: Any) -> Any:
     if xp is not np:
         from jax.scipy.special import erf as jax_erf  # only JAX shares this evaluation
 
-        return jax_erf(x)
+        return jax_erf(x if x.dtype.kind not in "iu" else x.astype(np.float64))
     order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))  # as ufuncs have it
     along = x.transpose(*order)
     found = np.fromiter(map(math.erf, along.flat), x.dtype, x.size).reshape(along.shape)
