@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from carrying_models import CARRYING, carrying
 from tensor_models import case
 
 import chainrule as cr
@@ -38,6 +39,11 @@ PLANS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "scheduled",
         {"micro_batches": 2, "ways": 2, "split": {"W": 1, "V": 0}},
     ),
+    "running": ("running", "adamw", {"micro_batches": 8, "replicas": 4}),
+    "running alone": ("running", "momentum", {"micro_batches": 4, "replicas": 4}),
+    "averaged": ("averaged", "sgd", {"micro_batches": 4, "replicas": 2}),
+    "keyed": ("keyed", "momentum", {"micro_batches": 4, "replicas": 2}),
+    "centred": ("centred", "sgd", {"micro_batches": 3}),
     "one": ("scaled", "adamw", {"micro_batches": 3}),
 }
 
@@ -54,8 +60,9 @@ def error(found: Any, wanted: Any) -> float:
 def equal(name: str) -> dict[str, float]:
     """How far a plan is from the same micro-batches on one device after some steps."""
     model, optimizer, options = PLANS[name]
-    step, weights, batch = case(model, optimizer, "xla")
-    reference = case(model, optimizer, "reference")[0].micro_batched(options["micro_batches"])
+    make = carrying if model in CARRYING else case
+    step, weights, batch = make(model, optimizer, "xla")
+    reference = make(model, optimizer, "reference")[0].micro_batched(options["micro_batches"])
     split = cr.parallel(step, **options)
     state, wanted = split.init(weights), reference.init(weights)
     objectives = [
@@ -191,7 +198,49 @@ def trained() -> None:
     assert error(*ends) < 1e-11
 
 
-OTHERS = {one.__name__: one for one in (lying, failing, moving, searched, trained)}
+def handing(
+    x: float64["n 4"],
+    y: float64["n 8"],
+    W: float64["4 8"],
+    V: float64["8 8"],
+    total: float64["4"],
+    big: float64[()],
+    c: int64[()],
+):
+    h = np.tanh(x @ W)
+    J = np.mean((h @ V * (1 + 0.1 * c) - y) ** 2)
+    after = {"total": 0.5 * total * big + np.max(x, 0), "big": big * 1.1 + np.mean(h) * c}
+    return J, {**after, "c": c + 1}
+
+
+def handed() -> None:
+    """State that the passes read, state of the rows themselves, and state that reads other state,
+    go from replica to replica."""
+    random = np.random.default_rng(0)
+    weights = {"W": random.normal(size=(4, 8)), "V": random.normal(size=(8, 8))}
+    weights |= {"total": random.normal(size=4), "big": np.array(1.2), "c": np.array(0)}
+    batch = {"x": random.normal(size=(24, 4)), "y": random.normal(size=(24, 8))}
+    made = [
+        cr.training_step(
+            handing, ("W", "V"), cr.adam(0.01), state=("total", "big", "c"), executor=x
+        )
+        for x in ("xla", "reference")
+    ]
+    for options in (
+        {"micro_batches": 4, "replicas": 4},
+        {"micro_batches": 8, "replicas": 4, "ways": 2, "shard_optimizer": True},
+    ):
+        both = cr.parallel(made[0], **options), made[1].micro_batched(options["micro_batches"])
+        states = [one.init(weights) for one in both]
+        for _ in range(STEPS):
+            for one, state in zip(both, states, strict=True):
+                one(state, batch)
+        assert error(*states) < 1e-12
+
+
+CHECKS = {one.__name__: one for one in (lying, failing, moving, trained)}
+FURTHER = {one.__name__: one for one in (searched, handed)}
+OTHERS = {**CHECKS, **FURTHER}
 
 
 def main() -> None:

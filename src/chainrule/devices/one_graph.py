@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chainrule.control.loops import Carry, Given, Loop
-from chainrule.control.scan_node import scan
 from chainrule.dataclass import dataclass
 from chainrule.devices.graphs import RankGraphs
+from chainrule.devices.handed_on import HandedOn
 from chainrule.devices.tensor.collectives import REPLICAS, all_reduce
 from chainrule.devices.tensor.step import Cut
+from chainrule.devices.turns import Turns
 from chainrule.graph.graph import Graph
 from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, stamp
 from chainrule.graph.parts import Input
 from chainrule.graph.rebuild import ordered
 from chainrule.primitives.movement import reshape, transpose
-from chainrule.primitives.sources import constant, full_like, input_
+from chainrule.primitives.sources import full_like, input_
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,33 +111,51 @@ class _Making:
 
     def _passes(self) -> dict[str, Node]:
         """What is left of the two passes over all micro-batches: by the names of the sums, and by
-        the names of what follows the objective's own state."""
+        the names of what follows the objective's own state.
+
+        Where replicas hand this state on, it is computed before the passes or after them, of all
+        micro-batches, by each rank alike.
+        """
         graph, parts = self.parts.summing, self.parts
-        afters = {**parts.sums, **parts.carried}
-        start: dict[str, Node] = {}
+        start: dict[Node, Node] = {}  # of what changes from micro-batch to micro-batch
+        state: dict[Node, Node] = {}
         fixed: dict[Node, Node] = {}
         rows: dict[Node, Node] = {}
         for item in graph.inputs:
             if item.name in parts.sums:
-                start[item.name] = full_like(item.node, 0)
-                stamp((start[item.name],), item.node.origin)
+                start[item.node] = full_like(item.node, 0)
+                stamp((start[item.node],), item.node.origin)
             elif item.name in parts.carried:
-                start[item.name] = self._input(item)
+                state[item.node] = self._input(item)
             elif item.name in parts.varying:
                 rows[item.node] = self._stacked(item)
             else:
                 fixed[item.node] = self._input(item)
+        follows = {graph.names[x]: graph.names[then] for x, then in parts.carried.items()}
+        ends = {graph.names[x]: graph.names[then] for x, then in parts.sums.items()}
+        aside: HandedOn | None = None
+        if self.grid.replicas > 1 and state:
+            aside = HandedOn(
+                graph, follows, ends.values(), state, fixed, rows, self.grid, self.each
+            )
+            rows |= aside.before
+        else:
+            ends |= follows
+            start |= state
+        handed = () if aside is None else aside.handed
         if self.each == 1:
             first = {node: self._first(node, one) for node, one in rows.items()}
-            old = {graph.names[one]: node for one, node in start.items()}
-            new = placed(graph, {**fixed, **first, **old})
-            self.inner = new
-            found: dict[str, Node] = {one: new[graph.names[then]] for one, then in afters.items()}
+            self.inner = new = placed(graph, {**state, **fixed, **first, **start})
+            found = {node: new[then] for node, then in ends.items()}
+            stacks = {one: self._alone(new[one]) for one in handed}
         else:
-            found = self._looped(start, fixed, rows)
+            turns = Turns(graph, fixed, rows, self.each)
+            found, stacks = turns.taken({x: (start[x], then) for x, then in ends.items()}, handed)
+        if aside is not None:
+            found |= aside.after(stacks)
         return {
-            **{one: found[one] for one in parts.sums},
-            **{then: found[one] for one, then in parts.carried.items()},
+            **{name: found[graph.names[name]] for name in parts.sums},
+            **{then: found[graph.names[name]] for name, then in parts.carried.items()},
         }
 
     def _stacked(self, item: Input) -> Node:
@@ -163,31 +181,11 @@ class _Making:
         stamp((found,), node.origin)
         return found
 
-    def _looped(
-        self, start: Mapping[str, Node], fixed: Mapping[Node, Node], rows: Mapping[Node, Node]
-    ) -> dict[str, Node]:
-        graph, afters = self.parts.summing, {**self.parts.sums, **self.parts.carried}
-        names = graph.name_of
-        held = [one for one in graph.nodes if one.primitive is constant]
-        loop = Loop(
-            "micro_batch",
-            (
-                *(Given(names[node], outer, node) for node, outer in fixed.items()),
-                *(Given(names.get(one, "constant"), one, one) for one in held),
-            ),
-            tuple(
-                Carry(one, node, graph.names[one], graph.names[afters[one]])
-                for one, node in start.items()
-            ),
-            tuple(Given(names[node], outer, node) for node, outer in rows.items()),
-            (),
-            self.each,
-            False,
-            {one: node for one, node in graph.names.items() if node not in held},
-            "micro-batches",
-        )
-        finals, _ = loop.run(scan, range(len(loop.carries)), ())
-        return {one: finals[place] for place, one in enumerate(start)}
+    def _alone(self, node: Node) -> Node:
+        """The value of the only micro-batch, as a stack of one."""
+        found = reshape(node, shape=(1, *node.shape))
+        stamp((found,), node.origin)
+        return found
 
     def _added(self, name: str, node: Node) -> Node:
         """A sum of all replicas; what follows the objective's own state is that already."""

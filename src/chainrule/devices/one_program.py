@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.devices.carried import carried_in
 from chainrule.devices.graphs import graphs_of
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.one_graph import OneGraph, one_graph
@@ -57,7 +56,6 @@ class OneProgram:
     """A split step at some sizes, bound to a state: called with a batch, it takes steps."""
 
     def __init__(self, step: ParallelStep, split: Split, state: State) -> None:
-        refuse_what_waits(step)
         self.state, self.split = state, split
         self.made, self.program, graph = prepared(step, split)
         inputs = {item.name: item.node for item in graph.inputs}
@@ -115,7 +113,7 @@ def rank_of(step: ParallelStep) -> int | None:
 def compiled_nbytes(step: ParallelStep, split: Split) -> dict[str, int]:
     """The bytes of each device by what they are, as the executor's compiler says; empty where it
     has not as many devices, or the plan is no one program."""
-    if not is_one_program(step) or has_too_few(step) or waiting(step):
+    if not is_one_program(step) or has_too_few(step):
         return {}
     _, program, _ = prepared(step, split)
     return dict(program.compiled_nbytes()) if isinstance(program, Analysed) else {}
@@ -145,27 +143,6 @@ def refuse_too_few(step: ParallelStep) -> None:
         f"XLA_FLAGS=--xla_force_host_platform_device_count={grid.count} in the environment; or "
         f"{TRANSPORT}=threads: ranks are then threads, which share what there is",
     )
-
-
-def waiting(step: ParallelStep) -> list[str]:
-    """The arrays of the objective's own state that replicas would hand on one after another."""
-    if step.replicas == 1:
-        return []
-    graph = step.parts.accumulating.graph
-    return [graph.name_of[one] for one in carried_in(step.parts).following]
-
-
-def refuse_what_waits(step: ParallelStep) -> None:
-    """InputError for state of the objective that goes from replica to replica."""
-    names = waiting(step)
-    if names:
-        raise InputError(
-            f"{', '.join(names)} goes from part to part of a batch, and so from replica to "
-            "replica: that is no one program on all of them",
-            where=step.parts.accumulating.graph[names[0]].origin.describe(),
-            hint=f"ways= instead of replicas=; or {TRANSPORT}=threads in the environment: ranks "
-            "are then threads, which send it on",
-        )
 
 
 def take_together(step: ParallelStep, state: State, given: Mapping[str, Any]) -> tuple[Any, Split]:
