@@ -22,6 +22,7 @@ from chainrule.devices.graphs import graphs_of
 from chainrule.devices.one_graph import OneGraph, one_graph
 from chainrule.devices.one_program import is_one_program
 from chainrule.devices.tensor.layouts import Layout
+from chainrule.execute.xla import processes
 
 HERE = Path(__file__).parent
 FIRST = ("data", "products", "both", "sharded", "convolutions", "running")
@@ -122,6 +123,20 @@ def test_further_plans_on_eight_devices_are_the_step_on_one(tmp_path: Path) -> N
 
 
 # Ranks of a job.
+
+
+def test_a_process_takes_the_gpu_that_it_was_given_or_that_of_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in processes.VISIBLE:
+        monkeypatch.delenv(name, raising=False)
+    assert processes.own_number(3) == 3
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    assert processes.own_number(3) == 0
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    assert processes.own_number(3) == 3
+
+
 RANKS = str(HERE / "spread_ranks.py")
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from chainrule.errors import StateError
 from chainrule.execute.xla.jax_here import jax_here
 
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+LOOPBACK = "127.0.0.1"
 START_SECONDS = 60  # that processes wait for the others to start
 
 
@@ -12,7 +16,8 @@ def join(address: str, rank: int, count: int, device: int) -> None:
     """See `Spreading.join`.
 
     JAX's handler of SIGTERM stays off: signals are the caller's.  Who notices that a process has
-    died is the caller, too; JAX itself would need its heartbeat, 100 seconds.
+    died is the caller, too; JAX itself would need its heartbeat, 100 seconds.  On one machine
+    nobody else can connect: JAX asks nobody who they are.
     """
     jax = jax_here()
     jax.config.update("jax_enable_preemption_service", False)
@@ -22,7 +27,8 @@ def join(address: str, rank: int, count: int, device: int) -> None:
             address,
             count,
             rank,
-            local_device_ids=[device],
+            local_device_ids=[own_number(device)],
+            coordinator_bind_address=address if address.startswith(LOOPBACK) else None,
             cluster_detection_method="deactivate",
             initialization_timeout=START_SECONDS,
         )
@@ -31,3 +37,13 @@ def join(address: str, rank: int, count: int, device: int) -> None:
             f"JAX cannot join {count} processes: {error}",
             hint="call cr.parallel before anything of JAX runs in this process",
         ) from error
+
+
+def own_number(device: int) -> int:
+    """The number of a device among those that the environment shows this process: whoever started
+    it may have given it one of its own."""
+    for name in VISIBLE:
+        shown = os.environ.get(name, "")
+        if shown:
+            return device % len(shown.split(","))
+    return device
