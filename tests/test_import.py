@@ -72,8 +72,8 @@ def test_import_loads_no_heavy_library() -> None:
 
 
 def test_import_loads_no_part_that_only_some_users_need() -> None:
-    # 101 when this was written, 122 now; benchmarks/import_cost.py measures the seconds.
-    assert int(printed_by(OWN + "print(len(imported))")) <= 122
+    # 101 when this was written, 123 now; benchmarks/import_cost.py measures the seconds.
+    assert int(printed_by(OWN + "print(len(imported))")) <= 123
 
 
 def test_a_perceptron_needs_nothing_beyond_what_import_loads() -> None:

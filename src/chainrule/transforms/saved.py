@@ -26,6 +26,7 @@ from chainrule.primitives.movement import broadcast_to
 from chainrule.primitives.primitive import Fold, Generate, Given, Map, Move
 from chainrule.primitives.special.error_function import erf
 from chainrule.transforms.rules import value_of
+from chainrule.transforms.signs import NON_POSITIVE, sign
 
 SUFFIX = "_saved"
 # Functions that make of a rounded argument no less exact a result, in units of the largest: they
@@ -220,30 +221,8 @@ def _is_steep(node: Node) -> bool:
     if node.primitive is A.power:
         exponent = value_of(node.inputs[1])
         return exponent is None or abs(exponent) > HIGHEST
-    return node.primitive in STEEP and not (
-        node.primitive in (A.exp, exp2) and _sign(node.inputs[0]) < 0
-    )
-
-
-def _sign(node: Node) -> int:
-    """1 of what is at least 0, -1 of what is at most 0, as it is written; 0 of all else."""
-    value = value_of(node)
-    if value is not None:
-        return 1 if value >= 0 else -1
-    if node.primitive is A.absolute:
-        return 1
-    if node.primitive is A.integer_power:
-        return int(node.param("exponent") % 2 == 0)
-    if node.primitive is A.negative:
-        return -_sign(node.inputs[0])
-    if node.primitive in (A.multiply, A.divide):
-        one, other = node.inputs
-        if one is other:
-            return 1
-        if one.inputs == (other,) or other.inputs == (one,):  # -z z
-            return -1 if A.negative in (one.primitive, other.primitive) else 0
-        return _sign(one) * _sign(other)
-    return _sign(node.inputs[0]) if _is_view(node) else 0
+    falls = node.primitive in (A.exp, exp2) and sign(node.inputs[0]) & NON_POSITIVE
+    return node.primitive in STEEP and not falls
 
 
 def _is_zero(node: Node) -> bool:

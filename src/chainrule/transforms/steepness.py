@@ -1,42 +1,22 @@
 """Decides which rules may give infinity for finite values: 1 / x at 0, but not 1 / (x² + eps).
 
-What is known of signs is read off a few nodes; what is not known may be 0.  A number that the
-program is given (an eps) is taken to be positive.
+What is not known of a sign may be 0.  A number that the program is given (an eps) is taken to be
+positive.
 """
 
 from __future__ import annotations
 
-import math
+from functools import partial
 
 from chainrule.graph.node import Node
 from chainrule.primitives import arithmetic as a
-from chainrule.primitives import logic, movement, reduce
+from chainrule.primitives import logic, movement
 from chainrule.primitives.primitive import Library, Primitive
-from chainrule.primitives.sources import constant, full, input_, size_value
-
-NON_NEGATIVE, NON_ZERO = 1, 2
-POSITIVE = NON_NEGATIVE | NON_ZERO
-DEPTH = 12  # nodes one after another that are asked for a sign
+from chainrule.primitives.sources import full
+from chainrule.transforms.signs import NON_NEGATIVE, NON_ZERO, sign
 
 _DIVIDING = (a.divide, a.power, a.integer_power, a.log, a.log1p)
-_ALWAYS_POSITIVE = (a.exp, a.logistic, size_value)
-_SIGN_KEPT = (
-    movement.broadcast_to,
-    movement.reshape,
-    movement.transpose,
-    movement.slice_,
-    movement.concatenate,
-    logic.cast,
-    a.identity,
-    a.stop_gradient,
-    reduce.max_,
-    reduce.min_,
-)
-_TELLING = {
-    *_SIGN_KEPT,
-    *(a.add, a.multiply, a.divide, a.power, a.integer_power, a.negative, a.absolute, a.sqrt),
-    *(a.maximum, a.minimum, logic.where, reduce.sum_),
-}
+_sign = partial(sign, numbers_are_positive=True)
 _divides: dict[Primitive, bool] = {}  # whether partials do, whatever the parameters are
 
 
@@ -110,75 +90,3 @@ def _is_no_pole(exponent: Node) -> bool:
     if one.primitive is not full or y.primitive is not full:
         return False
     return y.param("value") >= 1 and float(y.param("value")).is_integer()
-
-
-def _sign(x: Node, depth: int = 0) -> int:
-    """What is known of all elements of x, if they are numbers: flags."""
-    primitive, inputs = x.primitive, x.inputs
-    if primitive is full:
-        return _sign_of(x.param("value"))
-    if primitive is constant and not x.type.shape:
-        return _sign_of(x.param("value").array.item())
-    if primitive is input_:
-        return POSITIVE if x.type.weak else 0
-    if primitive in _ALWAYS_POSITIVE:
-        return POSITIVE
-    if depth == DEPTH or primitive not in _TELLING:
-        return 0
-    if primitive is a.integer_power:
-        found = _sign(inputs[0], depth + 1)
-        return found | NON_NEGATIVE if x.param("exponent") % 2 == 0 else found
-    if primitive is a.multiply and inputs[0] is inputs[1]:
-        return _sign(inputs[0], depth + 1) | NON_NEGATIVE
-    if primitive is logic.where:
-        return _sign_of_choice(x, depth)
-    if primitive is a.power:
-        return _sign(inputs[0], depth + 1)
-    return _combined(x, [_sign(one, depth + 1) for one in inputs])
-
-
-def _sign_of(value: float) -> int:
-    return NON_NEGATIVE * (value >= 0) | NON_ZERO * (value != 0 and not math.isnan(value))
-
-
-def _combined(x: Node, signs: list[int]) -> int:
-    """The sign of a node from those of its inputs."""
-    primitive, every, some = x.primitive, POSITIVE, 0
-    for one in signs:
-        every &= one
-        some |= one
-    if primitive in (a.multiply, a.divide, a.minimum) or primitive in _SIGN_KEPT:
-        return every
-    if primitive in (a.absolute, a.sqrt):
-        return NON_NEGATIVE | (every & NON_ZERO)
-    if primitive is a.negative:
-        return every & NON_ZERO
-    if primitive is a.add:
-        return NON_NEGATIVE | (some & NON_ZERO) if every & NON_NEGATIVE else 0
-    if primitive is a.maximum:
-        return (some & NON_NEGATIVE) | (POSITIVE if POSITIVE in signs else every)
-    return every if every & NON_NEGATIVE else 0  # a sum
-
-
-def _sign_of_choice(x: Node, depth: int) -> int:
-    """Of a value that is chosen; one that the condition compares with 0 may be known by that."""
-    condition, first, second = x.inputs
-    here, there = (_sign(one, depth + 1) for one in (first, second))
-    pending = [condition]
-    while pending:
-        one = pending.pop()
-        if one.primitive is logic.logical_or:
-            pending += one.inputs
-        elif one.inputs and one.inputs[0] is second and _is_zero(one.inputs[-1]):
-            there |= NON_ZERO * (one.primitive in (logic.equal, logic.less_equal))
-            there |= NON_NEGATIVE * (one.primitive in (logic.less, logic.less_equal))
-    compared = condition.inputs
-    if compared and compared[0] is first and _is_zero(compared[-1]):
-        greater = condition.primitive in (logic.greater, logic.greater_equal)
-        here |= NON_ZERO * (condition.primitive in (logic.not_equal, logic.greater))
-        here |= NON_NEGATIVE * greater
-    return here & there
-
-
-def _is_zero(x: Node) -> bool:
-    return x.primitive is full and x.param("value") == 0
