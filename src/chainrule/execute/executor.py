@@ -138,6 +138,11 @@ class Analysed(Protocol):
         Compiles."""
         ...
 
+    def compiled_values(self) -> Mapping[Node | None, int]:
+        """The bytes of what is neither given nor a result, when that is most, by the nodes that it
+        is made for (None: for none that is known); as far as the compiler tells.  Compiles."""
+        ...
+
 
 class Call(Protocol):
     """A program bound to some of its arrays.

@@ -10,6 +10,7 @@ from deep_programs import PROGRAMS, N, deep, network
 
 import chainrule as cr
 from chainrule.errors import IndexOutOfRangeError, InputError, MemoryLimitError
+from chainrule.execute.xla.fullest import fullest
 from chainrule.testing import simulate
 
 pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("jax")]
@@ -60,6 +61,38 @@ def test_a_deep_network_computes_values_again() -> None:
     found = tight.memory(n=256)
     assert found.compiled["scratch"] <= report.compiled["scratch"] / 2
     assert len(found.main.computes) > len({one.nodes for one in found.main.computes})
+
+
+def test_the_values_of_a_compiled_program_are_named() -> None:
+    program = deep(12, 32)
+    report = program.step(executor="xla").memory(n=256)
+    values, nbytes = report.compiled_values, 256 * 32 * 4
+    assert all(values[f"h_{number}"] == nbytes for number in range(1, 10))
+    assert sum(values.values()) == pytest.approx(report.compiled["scratch"], rel=0.2)
+    assert "when its scratch is fullest, most of it is" in " ".join(str(report).split())
+    assert report.json()["compiled_values"] == values
+    assert program.step(executor="reference").memory(n=256).compiled_values == {}
+
+
+def test_what_xla_says_is_read_line_by_line() -> None:
+    text = """HloModule m, is_scheduled=true
+%fused (a: f32[2]) -> f32[2] {
+  ROOT %b = f32[2]{0} add(%a, %a), metadata={op_name="jit(f)/n9/add"}
+}
+ENTRY %main (p: f32[4,2], q: s32[3]) -> (f32[4,2], pred[]) {
+  %p = f32[4,2]{1,0} parameter(0)
+  %copy = f32[4,2]{1,0} copy(%p)
+  %x = f32[4,2]{1,0} fusion(%copy), kind=kLoop, calls=%fused, metadata={op_name="jit(f)/n3/mul"}
+  %t = (f32[4,2]{1,0}, /*index=1*/s8[5]{0}) custom-call(%x), metadata={op_name="jit(f)/n4"}
+  %g = s8[5]{0} get-tuple-element(%t), index=1
+  %y = f64[4]{0} fusion(%g, %x), kind=kLoop, calls=%fused
+  %r = f32[4,2]{1,0} fusion(%y), kind=kLoop, calls=%fused
+  %ok = pred[] fusion(%y), kind=kLoop, calls=%fused
+  ROOT %all = (f32[4,2]{1,0}, pred[]) tuple(%r, %ok)
+}
+"""
+    assert fullest(text) == {3: 32, 4: 37, None: 32}
+    assert fullest("") == fullest("ENTRY %main () -> f32[] {\n  what is this\n}") == {}
 
 
 def test_the_least_is_said_and_is_enough() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.execute.xla.foreign import Foreign, is_foreign
+from chainrule.execute.xla.fullest import fullest
 from chainrule.execute.xla.jax_here import OPTIONS, jax_here, keeping_barriers, tracing, wide
 from chainrule.execute.xla.memory import (
     analysed,
@@ -64,15 +65,16 @@ class Code:
         self.donated = [outlined(one) for one in overwritten.values()]
         self.sharing = 1 if grid is None else grid.sharing
         self.results_nbytes = sum(int(one.type.nbytes) for one in results)
-        everything = [*overwritten, *results]
-        order = topological(everything)
+        order = order_of(results, overwritten)
         slots = {node: slot for slot, node in enumerate(given)}
         found = {check: slots.get(same_numbers(check.indices)) for check in checks_of(order)}
         before = {check: slot for check, slot in found.items() if slot is not None}
         self.ranges = {(slot, check.low, check.high) for check, slot in before.items()}
 
+        numbers = {node: number for number, node in enumerate(order)}
+
         def evaluated(values: dict[Node, Any]) -> Any:
-            space = Space(self.foreign, before)
+            space = Space(self.foreign, before, numbers)
             with tracing():
                 evaluate(space, parts, values)
                 space.evaluate([] if parts else order, values)
@@ -107,11 +109,21 @@ class Code:
             self.jitted = grid.jitted(function, (old, given), (old, results), **options)
 
     @cached_property
-    def nbytes(self) -> dict[str, int]:
-        """What a call takes, as XLA says; compiles, and the first call finds that done."""
+    def _compiled(self) -> Any:
+        """Compiles, and the first call finds that done."""
         with wide():
             outlines = (self.donated, self.taken) if self.donated else self.taken
-            return analysed(self.jitted.lower(*outlines).compile())
+            return self.jitted.lower(*outlines).compile()
+
+    @cached_property
+    def nbytes(self) -> dict[str, int]:
+        """What a call takes, as XLA says; compiles."""
+        return analysed(self._compiled)
+
+    @cached_property
+    def fullest(self) -> dict[int | None, int]:
+        """See `fullest.fullest`; nodes have their numbers in `order_of` the results."""
+        return fullest(self._compiled.as_text())
 
     def refuse_too_much(self, arrays: Iterable[Any]) -> None:
         """MemoryLimitError where the device has no memory for a call with these arguments: before
@@ -131,6 +143,11 @@ class Code:
             ):
                 return True
         return False
+
+
+def order_of(results: Sequence[Node], overwritten: Mapping[Node, Node]) -> list[Node]:
+    """The nodes that are evaluated, in order."""
+    return topological([*overwritten, *results])
 
 
 def same_numbers(node: Node) -> Node:

@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.execute.xla import exchanges, functions, loops
 from chainrule.execute.xla.foreign import Foreign, is_foreign
+from chainrule.execute.xla.fullest import scope_of
 from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.body import Body
 from chainrule.graph.dtypes import FLOAT32, dtype_kind, is_bfloat16
@@ -25,14 +26,19 @@ class Space:
     """JAX's NumPy with loops, choices, and exchanges between devices: the array namespace in which
     primitives are evaluated.
 
-    `checked` holds before anything is computed.  The space notes what else may go wrong, in
-    `failed`: a traced boolean, or False where nothing can.  Programs give that as one more result,
-    since compiled code cannot raise.  An iteration has a space of its own, whose `failed` the loop
-    carries.
+    `checked` holds before anything is computed; XLA is told the `numbers` of nodes.  The space
+    notes what else may go wrong, in `failed`: a traced boolean, or False where nothing can.
+    Programs give that as one more result, since compiled code cannot raise.  An iteration has a
+    space of its own, whose `failed` the loop carries.
     """
 
-    def __init__(self, foreign: Foreign, checked: Iterable[Check] = ()) -> None:
-        self.foreign = foreign
+    def __init__(
+        self,
+        foreign: Foreign,
+        checked: Iterable[Check] = (),
+        numbers: Mapping[Node, int] | None = None,
+    ) -> None:
+        self.foreign, self.numbers = foreign, numbers or {}
         self.failed: Any = False
         self._checked = set(checked)
         self.__name__ = "jax.numpy"
@@ -50,7 +56,12 @@ class Space:
         """Add the values of the nodes, which are in topological order, to those that are there."""
         for node in nodes:
             if node not in values:
-                values[node] = self._value(node, [values[one] for one in node.inputs], values)
+                operands = [values[one] for one in node.inputs]
+                if node in self.numbers:
+                    with jax_here().named_scope(scope_of(self.numbers[node])):
+                        values[node] = self._value(node, operands, values)
+                else:
+                    values[node] = self._value(node, operands, values)
 
     def body(self, body: Body, arrays: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Whether a body failed on these arrays, and its outputs."""

@@ -12,7 +12,7 @@ from chainrule.execute.executor import Then
 from chainrule.execute.home import Home
 from chainrule.execute.plain import PlainPlan
 from chainrule.execute.xla.calls import XlaCall, XlaHeldCall
-from chainrule.execute.xla.code import Code, code_of, given_of, given_value, is_given
+from chainrule.execute.xla.code import Code, code_of, given_of, given_value, is_given, order_of
 from chainrule.execute.xla.foreign import is_foreign
 from chainrule.execute.xla.jax_here import jax_here, refusal, wide
 from chainrule.execute.xla.memory import device_failed
@@ -149,6 +149,14 @@ class XlaProgram:
         if not self.computed or refusal() is not None:
             return {}
         return self.code_for(*self.in_place).nbytes
+
+    def compiled_values(self) -> Mapping[Node | None, int]:
+        """See `Analysed.compiled_values`."""
+        if not self.computed or refusal() is not None:
+            return {}
+        order = order_of(*self.in_place)
+        found = self.code_for(*self.in_place).fullest
+        return {None if n is None else order[n]: nbytes for n, nbytes in found.items()}
 
     @cached_property
     def in_place(self) -> tuple[list[Node], dict[Node, Node]]:

@@ -10,6 +10,9 @@ from chainrule.execute.executors import memory_of
 from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.bytes_text import in_bytes
 
+SHOWN = 5  # values in scratch memory
+OTHERS = "others"  # values that no node is known for
+
 
 def overhead_of(run: RunMemory) -> dict[str, int]:
     """The estimated bytes by what they are; the numbers of the run do not hold them."""
@@ -31,10 +34,23 @@ def compiled_of(run: RunMemory) -> dict[str, int]:
     return dict(program.compiled_nbytes()) if isinstance(program, Analysed) else {}
 
 
-def compiled_words(nbytes: Mapping[str, int]) -> str:
+def compiled_values_of(run: RunMemory) -> dict[str, int]:
+    """What a run has in scratch memory when that is fullest, by name, the most first, as the
+    executor's own compiler has it."""
+    program = run.program
+    found: dict[str, int] = {}
+    for node, nbytes in program.compiled_values().items() if isinstance(program, Analysed) else ():
+        name = OTHERS if node is None else run.names[node]
+        found[name] = found.get(name, 0) + nbytes
+    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def compiled_words(nbytes: Mapping[str, int], values: Mapping[str, int]) -> str:
     """What the compiler says, in one sentence."""
     parts = ", ".join(f"{what} {in_bytes(one)}" for what, one in nbytes.items())
-    return f"the executor's compiler, which plans its own memory, says: {parts}"
+    text = f"the executor's compiler, which plans its own memory, says: {parts}"
+    largest = ", ".join(f"{name} {in_bytes(one)}" for name, one in list(values.items())[:SHOWN])
+    return text + (f"; when its scratch is fullest, most of it is {largest}" if largest else "")
 
 
 def overhead_words(overhead: Mapping[str, int]) -> str:

@@ -16,7 +16,12 @@ from chainrule.explain.memory.formulas import MemoryFormulas, formulas_of
 from chainrule.explain.memory.html import page, section
 from chainrule.explain.memory.largest import Largest, largest
 from chainrule.explain.memory.lying import Layout, Lying, lying_of
-from chainrule.explain.memory.overhead import compiled_of, overhead_of, refuse_copies_of
+from chainrule.explain.memory.overhead import (
+    compiled_of,
+    compiled_values_of,
+    overhead_of,
+    refuse_copies_of,
+)
 from chainrule.explain.memory.picture import picture
 from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
 from chainrule.explain.memory.schema import data
@@ -170,6 +175,12 @@ class MemoryReport(NotPickled, ShownByText):
     def compiled(self) -> Mapping[str, int]:
         """The bytes of the main run as the compiler of `xla` says; empty for others.  Compiles."""
         return compiled_of(self.main)
+
+    @property
+    def compiled_values(self) -> Mapping[str, int]:
+        """What lies in scratch memory when that is fullest, by name, the most first, as far as the
+        compiler of `xla` tells; empty for others.  Compiles."""
+        return compiled_values_of(self.main)
 
     @property
     def overhead_nbytes(self) -> int:

@@ -25,6 +25,7 @@ def data(report: MemoryReport) -> dict[str, Any]:
         "predict": list(report.predict),
         "overhead": dict(report.overhead),
         "compiled": dict(report.compiled),
+        "compiled_values": dict(report.compiled_values),
         "training": None if report.training is None else _run(report.training),
         "prediction": _run(report.prediction),
         "values": [_value(report, value) for value in report.values.values()],

@@ -94,7 +94,7 @@ def notes(report: MemoryReport) -> list[str]:
         if number:
             found.append(f"at its peak, {name} computes {written(run, number)}")
     if report.compiled:
-        found.append(compiled_words(report.compiled))
+        found.append(compiled_words(report.compiled, report.compiled_values))
     return [*found, *blocks(report.main), overhead_words(report.overhead)]
 
 
