@@ -45,11 +45,13 @@ def compiled_values_of(run: RunMemory) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def compiled_words(nbytes: Mapping[str, int], values: Mapping[str, int]) -> str:
+def compiled_words(nbytes: Mapping[str, int], values: Mapping[str, int] | None = None) -> str:
     """What the compiler says, in one sentence."""
     parts = ", ".join(f"{what} {in_bytes(one)}" for what, one in nbytes.items())
     text = f"the executor's compiler, which plans its own memory, says: {parts}"
-    largest = ", ".join(f"{name} {in_bytes(one)}" for name, one in list(values.items())[:SHOWN])
+    largest = ", ".join(
+        f"{name} {in_bytes(one)}" for name, one in [*(values or {}).items()][:SHOWN]
+    )
     return text + (f"; when its scratch is fullest, most of it is {largest}" if largest else "")
 
 
