@@ -18,6 +18,7 @@ class Modules:
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self.send = send
+        self._texts: dict[str, str] = {}
         self._known: dict[str, str] = {}  # functions, and the lines that declare them
         self._begin()
 
@@ -30,6 +31,7 @@ class Modules:
             self._send()
         for text in scratch.functions:
             name, declaration = declared(text)
+            assert self._texts.setdefault(name, text) == text, f"two functions are called {name}"
             if name not in self._known:
                 self._known[name] = declaration
                 self._own.add(name)

@@ -85,8 +85,10 @@ class Kernels:
         packs, lanes, vector = self.tiles.packs, self.tiles.lanes, self.vector
         packs_strips = self.tiles.packs_strips
         reads = "packed" if packs_strips else "panel" if packs else "direct"
-        reads += "_ahead" if self.tiles.fetches else "_windows" if self.gemm.inner else ""
+        reads += "_ahead" * self.tiles.fetches + "_windows" * bool(self.gemm.inner)
         name = f"@tile_{reads}_{width}_{columns}_{lanes}_{self.type}"
+        if self.is_there(name):
+            return name
         code, masks = Code(self.module), self.masks(width, lanes)
         a, b, c = (Operand(f"%{one}", "ptr") for one in "abc")
         strides = [Operand(f"%{one}", I64) for one in ("step", "along", "across", "ldc", "depth")]
@@ -189,8 +191,10 @@ class Kernels:
         the inner index `pitch` elements on.  Behind them there are zeros, up to the end of a
         vector of so many lanes.  `is_across`: in A they lie `lda` apart, not side by side.
         """
-        masks, code = self.masks(width, lanes), Code(self.module)
         name = f"@pack{'_across' if is_across else ''}_{width}_{pitch}_{lanes}_{self.type}"
+        if self.is_there(name):
+            return name
+        masks, code = self.masks(width, lanes), Code(self.module)
         a, work = Operand("%a", "ptr"), Operand("%work", "ptr")
         lda, depth = Operand("%lda", I64), Operand("%depth", I64)
         side = min(lanes, SQUARE_NBYTES * 8 // BITS[self.type])
@@ -245,6 +249,8 @@ class Kernels:
         """
         code, lanes = Code(self.module), self.tiles.lanes
         name = f"@pack_bunch_{lanes}_{self.type}"
+        if self.is_there(name):
+            return name
         b, work = Operand("%b", "ptr"), Operand("%work", "ptr")
         ldb, depth, columns = (Operand(f"%{one}", I64) for one in ("ldb", "depth", "columns"))
         places, line = iota(lanes), LINE_NBYTES * 8 // BITS[self.type]
@@ -270,10 +276,19 @@ class Kernels:
         """The name of the function that was written, which is there once."""
         code.do("ret void")
         code.function(name[1:], parameters, attributes="noinline nounwind")
-        text = self.module.functions.pop().replace("define ", "define internal ", 1)
-        if text not in self.module.functions:
-            self.module.functions.append(text)
+        _texts[name] = self.module.functions.pop().replace("define ", "define internal ", 1)
+        self.is_there(name)
         return name
+
+    def is_there(self, name: str) -> bool:
+        """Whether the function was written before, for any module; then it is in this one."""
+        text = _texts.get(name)
+        if text is not None and text not in self.module.functions:
+            self.module.functions.append(text)
+        return text is not None
+
+
+_texts: dict[str, str] = {}  # of the functions, by their names, which say all that they depend on
 
 
 def transposed(code: Code, rows: list[Operand]) -> list[Operand]:
