@@ -138,6 +138,11 @@ class Analysed(Protocol):
         Compiles."""
         ...
 
+    def allocated_nbytes(self) -> int:
+        """What a call allocates beside its arguments, by that analysis; 0 where there is none.
+        Compiles."""
+        ...
+
     def compiled_values(self) -> Mapping[Node | None, int]:
         """The bytes of what is neither given nor a result, when that is most, by the nodes that it
         is made for (None: for none that is known); as far as the compiler tells.  Compiles."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from deep_programs import PROGRAMS, N, deep, network
+from small_machine import having
 
 import chainrule as cr
 from chainrule.errors import IndexOutOfRangeError, InputError, MemoryLimitError
@@ -141,6 +143,21 @@ def test_a_wrong_index_is_explained_within_a_budget() -> None:
         within(o=o, y=np.full(256, 3))
     wanted = graph.compile(executor="reference")(o=o, y=np.full(256, 2))
     np.testing.assert_allclose(within(o=o, y=np.full(256, 2))[0], wanted[0], rtol=1e-12)
+
+
+def test_the_largest_size_is_that_of_xlas_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = deep(3, 16)
+    step = program.step(executor="xla")
+    state = program.state(step)
+    having(monkeypatch, 60_000)
+    with pytest.raises(MemoryLimitError) as error:
+        step(state, x=program.batch(900))
+    found = re.search(r"n = ([\d,]+) is the largest that fits, as it is compiled", str(error.value))
+    assert found is not None
+    size = int(found[1].replace(",", ""))
+    step(state, x=program.batch(size))
+    with pytest.raises(MemoryLimitError):
+        step(state, x=program.batch(size + 1))
 
 
 def test_what_would_compile_every_plan_is_refused() -> None:

@@ -15,7 +15,7 @@ from chainrule.execute.xla.calls import XlaCall, XlaHeldCall
 from chainrule.execute.xla.code import Code, code_of, given_of, given_value, is_given, order_of
 from chainrule.execute.xla.foreign import is_foreign
 from chainrule.execute.xla.jax_here import jax_here, refusal, wide
-from chainrule.execute.xla.memory import device_failed
+from chainrule.execute.xla.memory import beside_arguments, device_failed
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
@@ -149,6 +149,10 @@ class XlaProgram:
         if not self.computed or refusal() is not None:
             return {}
         return self.code_for(*self.in_place).nbytes
+
+    def allocated_nbytes(self) -> int:
+        """See `Analysed.allocated_nbytes`."""
+        return beside_arguments(self.compiled_nbytes())
 
     def compiled_values(self) -> Mapping[Node | None, int]:
         """See `Analysed.compiled_values`."""

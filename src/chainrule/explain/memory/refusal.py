@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from chainrule.errors import MemoryLimitError, SizeError
+from chainrule.execute.executor import Analysed
 from chainrule.explain.memory.largest import largest
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.graph.bytes_text import in_bytes
 
 SHOWN = 5  # parts
 TRIED = 5  # sizes
+COMPILED = 6  # sizes
 CAREFULLY = 0.98  # of the size that the line gives
 
 
@@ -27,6 +29,10 @@ def explained(report: MemoryReport, needed: int, free: int, source: str) -> tupl
     parts = sorted(run.parts.items(), key=lambda pair: -pair[1])[:SHOWN]
     width = max(len(name) for name, _ in parts)
     lines += [f"    {name:{width}}  {nbytes:>19,}" for name, nbytes in parts if nbytes]
+    program = report.main.program
+    if isinstance(program, Analysed) and (allocated := program.allocated_nbytes()):
+        copied = max(needed - allocated, 0)
+        return "\n".join(lines), _largest_compiled(report, allocated + copied, copied, free)
     return "\n".join(lines), _largest(report, free)
 
 
@@ -40,6 +46,35 @@ def _largest(report: MemoryReport, free: int) -> str:
     except MemoryLimitError:
         return f"no {name} fits;\n"
     return f"{name} = {found.size:,} is the largest that fits;\n"
+
+
+def _largest_compiled(report: MemoryReport, needed: int, copied: int, free: int) -> str:
+    """As `_largest`, as the executor's own compiler counts: what is needed is nearly a line, so few
+    sizes are compiled.  Of what is needed at the sizes of the report, `copied` bytes are copies of
+    arguments."""
+    if not report.graph.sizes:
+        return ""
+    name = report.graph.sizes[0]
+    asked = report.sizes[name]
+    size, fits, high, beyond = 0, 0, asked, needed
+    for _ in range(COMPILED):
+        guess = size + (high - size) * (free - fits) // max(beyond - fits, 1)
+        if guess <= size:
+            break
+        try:
+            program = report.at(**{name: guess}).main.program
+        except (MemoryLimitError, SizeError):
+            break
+        assert isinstance(program, Analysed)
+        need = program.allocated_nbytes() + copied * guess // asked
+        if need <= free:
+            size, fits = guess, need
+        else:
+            high, beyond = guess, need
+    if not size:
+        return f"no {name} fits;\n" if high == 1 else ""
+    exactly = "is the largest that fits" if size + 1 == high or guess <= size else "fits"
+    return f"{name} = {size:,} {exactly}, as it is compiled;\n"
 
 
 def _beside_arguments(report: MemoryReport) -> int:
