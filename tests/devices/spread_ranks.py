@@ -42,6 +42,10 @@ def equal(file: str) -> None:
 
 def fail(how: str) -> None:
     """Rank 1 fails before its third step; `soon`, in one of its steps."""
+    if how == "early":
+        import jax
+
+        jax.devices()
     step, weights, batch = case("network", "adamw", "xla")
     split = cr.parallel(step, micro_batches=2, replicas=2)
     state = split.init(weights)

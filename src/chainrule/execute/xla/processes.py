@@ -20,6 +20,15 @@ def join(address: str, rank: int, count: int, device: int) -> None:
     nobody else can connect: JAX asks nobody who they are.
     """
     jax = jax_here()
+    if jax.distributed.is_initialized():  # by the user's file
+        found = jax.process_index(), jax.process_count()
+        if found != (rank, count):
+            raise StateError(
+                f"JAX was told that this process is {found[0]} of {found[1]}, and it is rank "
+                f"{rank} of {count}",
+                hint="leave jax.distributed.initialize out: cr.parallel calls it",
+            )
+        return
     jax.config.update("jax_enable_preemption_service", False)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
