@@ -210,8 +210,8 @@ class Graph(Frozen):
 
         With `memory` (`"500 MiB"`, or an integer) a run needs at most so many bytes, counted as in
         `memory().needed_nbytes`: where it would need more, values are computed again, with the same
-        bits, so that their bytes are free meanwhile.  MemoryLimitError, before anything is
-        allocated, where no way was found that needs so little.
+        bits (of `xla`, within its rounding), so that their bytes are free meanwhile.
+        MemoryLimitError, before anything is allocated, where no way was found that needs so little.
         """
         options: Any = {"executor": executor, "strict": strict, "memory": memory}
         return uses.compile(self, keep, placement_seconds=placement_seconds, **options)

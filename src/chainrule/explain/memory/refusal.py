@@ -56,7 +56,7 @@ def _largest_compiled(report: MemoryReport, needed: int, copied: int, free: int)
         return ""
     name = report.graph.sizes[0]
     asked = report.sizes[name]
-    size, fits, high, beyond = 0, 0, asked, needed
+    size, fits, high, beyond, guess = 0, 0, asked, needed, asked
     for _ in range(COMPILED):
         guess = size + (high - size) * (free - fits) // max(beyond - fits, 1)
         if guess <= size:
