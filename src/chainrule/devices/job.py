@@ -38,7 +38,8 @@ STARTERS = (
 def launched() -> tuple[int, int] | None:
     """The rank of this process and the number of ranks; None for a process of its own.
 
-    CHAINRULE_TRANSPORT=threads makes each process of a job one of its own.
+    CHAINRULE_TRANSPORT=threads makes each process of a job one of its own; for `mpi`, see
+    `one_program.py`.
     """
     if os.environ.get(TRANSPORT, "") == "threads":
         return None

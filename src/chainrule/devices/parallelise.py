@@ -44,7 +44,9 @@ def parallel(
     """Splits a training step over `stages` times `replicas` times `ways` ranks.
 
     Ranks are threads of this process; in a job of as many processes (`chainrule run -n 4 file.py`,
-    `mpiexec`, `srun`), each of them is one.
+    `mpiexec`, `srun`), each of them is one.  With an executor that can run one program on several
+    devices (`xla`), the ranks of a plan of one stage are the devices of one program, in one process
+    or each in one of a job; CHAINRULE_TRANSPORT=threads, or mpi, makes them exchange messages.
 
     The graph of the step is cut into `stages` parts so that the one with most to do has least, or
     where you say: stages=("h1", "h2") are three, of which the first ends with h1 and the second

@@ -47,7 +47,8 @@ class Executor(Protocol):
     need at most so many bytes (then its `memory_nbytes`), all that a memory report counts included.
     Its programs raise MemoryLimitError, with `budget_nbytes`, where that cannot be, before anything
     is allocated.  One that shares its work between threads may have `on_threads(count)`: an
-    executor, of another name, that uses at most so many.
+    executor, of another name, that uses at most so many.  One that can run a program on several
+    devices at once is `Spreading` (`chainrule.execute.across`).
     """
 
     @property
