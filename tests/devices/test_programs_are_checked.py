@@ -11,7 +11,7 @@ from carrying_models import carrying
 from parallel_models import ROWS, case
 
 import chainrule as cr
-from chainrule.devices import parallel, splitting
+from chainrule.devices import running, splitting
 from chainrule.devices.check import check_programs
 from chainrule.devices.given import given_to_ranks
 from chainrule.devices.instructions import AllReduce, Clear, Key, Program, Receive, Run, Send
@@ -142,7 +142,7 @@ def test_what_programs_may_take_is_given(
         return found
 
     monkeypatch.setattr(splitting, "check_programs", check)
-    monkeypatch.setattr(parallel, "given_to_ranks", give)
+    monkeypatch.setattr(running, "given_to_ranks", give)
     step, state, batch = carrying(model, "scheduled", "reference")
     split = cr.parallel(step, micro_batches=2, stages=2, replicas=replicas)
     split(split.init(state), batch)

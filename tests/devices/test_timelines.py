@@ -19,7 +19,7 @@ from parallel_models import MODELS, ROWS, case
 
 import chainrule as cr
 from chainrule import float64
-from chainrule.devices import overlap
+from chainrule.devices import overlap, running
 from chainrule.devices.reports import times
 from chainrule.devices.reports.measuring import refuse_several_machines
 from chainrule.devices.reports.spans import ADDING, DOING, WAITING, ParallelTimeline
@@ -264,14 +264,14 @@ def test_a_rank_that_has_nothing_to_do_waits() -> None:
 def test_the_end_of_a_step_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     step, weights, batch = case("network", "sgd", "reference")
     split = cr.parallel(step, micro_batches=2)
-    run = type(split)._run
+    run = running._by_messages
 
     def slow_to_end(*arguments: Any) -> Any:
         found = run(*arguments)
         sleep(0.03)
         return found
 
-    monkeypatch.setattr(type(split), "_run", slow_to_end)
+    monkeypatch.setattr(running, "_by_messages", slow_to_end)
     assert split.trace(split.init(weights), batch).measured.starting > 0.03
 
 
