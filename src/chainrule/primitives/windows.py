@@ -76,8 +76,9 @@ def _windows(xp: Any, x: Any, *, window: Counts, stride: Counts, dilation: Count
         strides = (*x.strides[:first], *by_position, *by_place)
         return as_strided(x, shape, strides, writeable=False)
     for axis, (w, s, d, count) in enumerate(zip(window, stride, dilation, counts, strict=True)):
-        places = s * np.arange(count)[:, None] + d * np.arange(w)
-        x = xp.moveaxis(xp.take(x, places, axis=first + axis), first + axis + 1, -1)
+        before = (slice(None),) * (first + axis)
+        ends = [d * k + s * (count - 1) + 1 for k in range(w)]
+        x = xp.stack([x[(*before, slice(d * k, end, s))] for k, end in enumerate(ends)], axis=-1)
     return x
 
 
@@ -228,18 +229,37 @@ def _fold_type(g: ArrayType, *, stride: Counts, dilation: Counts, shape: Shape) 
 def _fold(xp: Any, g: Any, *, stride: Counts, dilation: Counts, shape: Shape) -> Any:
     count = len(stride)
     window, positions = g.shape[g.ndim - count :], g.shape[g.ndim - 2 * count : g.ndim - count]
+    if xp is not np:
+        return _added(g, stride, dilation, shape)
     out = xp.zeros(shape, dtype=g.dtype)
     for place in np.ndindex(*window):
         where = tuple(
             slice(d * k, d * k + s * (n - 1) + 1, s)
             for k, s, d, n in zip(place, stride, dilation, positions, strict=True)
         )
-        part = g[(..., *place)]
-        if xp is np:
-            out[(..., *where)] += part
-        else:
-            out = out.at[(..., *where)].add(part)
+        out[(..., *where)] += g[(..., *place)]
     return out
+
+
+def _added(g: Any, stride: Counts, dilation: Counts, shape: Any) -> Any:
+    """The sum of the parts of the windows, each on zeros."""
+    from jax import lax  # only JAX shares this evaluation
+
+    count = len(stride)
+    front = [(0, 0, 0)] * (g.ndim - 2 * count)
+    positions, window = g.shape[g.ndim - 2 * count : g.ndim - count], g.shape[g.ndim - count :]
+    found = None
+    for place in np.ndindex(*window):
+        begins = [d * k for d, k in zip(dilation, place, strict=True)]
+        ends = [b + s * (n - 1) + 1 for b, s, n in zip(begins, stride, positions, strict=True)]
+        lengths = shape[len(front) :]
+        around = [
+            (b, length - end, s - 1)
+            for b, end, s, length in zip(begins, ends, stride, lengths, strict=True)
+        ]
+        part = lax.pad(g[(..., *place)], np.zeros((), g.dtype), [*front, *around])
+        found = part if found is None else found + part
+    return found
 
 
 def _fold_python(out: Node, writing: Writing, g: Written) -> Written:
