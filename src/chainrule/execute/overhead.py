@@ -47,7 +47,7 @@ def calls_blas(node: Node) -> bool:
     match node.primitive.kernel:
         case Contract():
             return node.dtype in (np.float32, np.float64)
-        case Library(lapack):
+        case Library(lapack=lapack):
             return lapack
     return False
 
