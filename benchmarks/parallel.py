@@ -6,6 +6,8 @@ Two cores, one thread a rank; about five minutes.  Fresh processes take turns, a
 jobs in turns.  Figures are ratios of medians: of a round, then of the rounds.  Ranks are threads
 of a process, or processes by `chainrule run -n 2`; where mpiexec or PyTorch is missing, a line says
 so.  The ideal of a pipeline of p stages with m micro-batches is (m + p - 1) / (m p) of one process.
+"Both at once" is one process beside another that does the same: twice that much of one process is
+what two ranks cannot better, as they share memory, caches, and perhaps cores.
 
 The status is 1 where an aim is missed.
 """
@@ -60,6 +62,7 @@ def one_round(seconds: float, has_mpi: bool, has_torch: bool) -> dict[str, dict[
     python, amount = sys.executable, str(seconds)
     found = {
         "alone": printed([python, ours, "alone", amount], threads=1),
+        "both at once": printed(*[[python, ours, "alone", amount]] * 2, threads=1),
         "threads": printed([python, ours, "ranks", amount], threads=2),
     }
     if has_mpi:
@@ -109,6 +112,8 @@ def figures(found: dict[str, dict[str, Any]]) -> Figures:
         for name, one in found.get(kind, {"told": {}})["told"].items():
             if "hidden" in one:  # compiled updates of threads add the gradients themselves
                 made[f"{kind}: {name}, hidden"] = one["hidden"]
+    for name, taken in at["both at once"].items():
+        made[f"both at once: {name}, times as long"] = taken / alone[name]
     for kind in ("alone", "torch alone", "torch"):
         for name, taken in at.get(kind, {}).items():
             made[f"{kind}: {name}, ms"] = 1e3 * taken

@@ -22,7 +22,7 @@ class Times:
 
     def __init__(self, step: ParallelStep, split: Split, speeds: Speeds | None) -> None:
         self.split, self.devices = split, step.devices
-        self.arrays = len(step.parts.whole.persistent)
+        self.arrays, self.ranks = len(step.parts.whole.persistent), step.ranks
         self._speeds = speeds
         self._known: dict[str, tuple[float, ...]] = {}  # by the group of devices
 
@@ -33,8 +33,10 @@ class Times:
         if key not in self._known:
             speeds = self._speeds or (None if group is None else group.speeds)
             known = [getattr(code, "durations", None) for code in self.split.compiled]
+            crowded = speeds is not None and self.ranks > 1 and self.shares_cores(rank)
+            crowding = speeds.crowding if crowded else 1.0  # all ranks of a machine work at once
             self._known[key] = tuple(
-                [0.0 if one is None else fsum(one(speeds)) / 1e9 for one in known]
+                [0.0 if one is None else crowding * fsum(one(speeds)) / 1e9 for one in known]
             )
         return self._known[key][number]
 
