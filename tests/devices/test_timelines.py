@@ -118,12 +118,12 @@ def test_times_are_those_of_the_machine_that_is_asked_for() -> None:
 def test_ranks_of_one_machine_are_in_each_others_way() -> None:
     step, *_ = case("network", "sgd", "reference")
     crowded = replace(SPEEDS[64], crowding=1.5)
-    for replicas, times in ((1, 1.0), (2, 1.5)):
+    for replicas, longer in ((1, 1.0), (2, 1.5)):
         split = cr.parallel(step, micro_batches=6, replicas=replicas)
         alone, together = (split.timeline(n=ROWS, speeds=one) for one in (SPEEDS[64], crowded))
         for one, other in zip(alone.ranks[0], together.ranks[0], strict=True):
             if one.doing not in (WAITING, ADDING):
-                assert other.end - other.start == pytest.approx(times * (one.end - one.start))
+                assert other.end - other.start == pytest.approx(longer * (one.end - one.start))
 
 
 def test_a_traced_step_is_the_step_and_tells_when_ranks_did_what() -> None:
