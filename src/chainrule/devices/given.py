@@ -16,6 +16,15 @@ from chainrule.train.step.micro_batches import MicroBatchedStep
 from chainrule.train.step.state import State
 
 
+def numbers_of(step: MicroBatchedStep, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The numbers of the optimizer: those that are given, and defaults."""
+    return {
+        item.name: np.asarray(given.get(item.name, item.default), item.type.dtype)
+        for item in step.updating.graph.inputs
+        if item.default is not None
+    }
+
+
 def given_to_ranks(
     step: MicroBatchedStep,
     split: Split,

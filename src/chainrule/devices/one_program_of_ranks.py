@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.devices.given import numbers_of
 from chainrule.devices.job import folder
 from chainrule.devices.mpi import World, join
 from chainrule.devices.one_program import bound_to
@@ -72,11 +73,7 @@ def take_as_rank(
     InputError on all ranks where they were given different steps, batches, numbers or states.
     """
     world, where, step_number = join(), folder(), state.steps + 1
-    numbers = {
-        item.name: np.asarray(given.get(item.name, item.default), item.type.dtype)
-        for item in step.parts.updating.graph.inputs
-        if item.default is not None
-    }
+    numbers = numbers_of(step.parts, given)
     batch = [array for _, array in sorted(arrays.items())]
     begun(world, split, state, batch, numbers)
     is_new = split not in state.bound

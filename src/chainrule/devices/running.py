@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.devices.given import at_first, given_to_ranks
+from chainrule.devices.given import at_first, given_to_ranks, numbers_of
 from chainrule.devices.instructions import Key, Program
 from chainrule.devices.job import launched
 from chainrule.devices.one_program import is_one_program, take_together
@@ -34,11 +34,7 @@ def taken(
             return objective, split
     parts = step.parts.split_batch(state, given)
     split = step.split_for(parts[0])
-    numbers = {
-        item.name: np.asarray(given.get(item.name, item.default), item.type.dtype)
-        for item in step.parts.updating.graph.inputs
-        if item.default is not None
-    }
+    numbers = numbers_of(step.parts, given)
     return _by_messages(step, split, state, parts, numbers, clocks), split
 
 
