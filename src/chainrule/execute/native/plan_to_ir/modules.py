@@ -18,8 +18,7 @@ class Modules:
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self.send = send
-        self._texts: dict[str, str] = {}
-        self._known: dict[str, str] = {}  # functions, and the lines that declare them
+        self._known: dict[str, str] = {}  # functions
         self._begin()
 
     def _begin(self) -> None:
@@ -31,13 +30,15 @@ class Modules:
             self._send()
         for text in scratch.functions:
             name, declaration = declared(text)
-            assert self._texts.setdefault(name, text) == text, f"two functions are called {name}"
-            if name not in self._known:
-                self._known[name] = declaration
+            known = self._known.get(name)
+            if known is None:
+                self._known[name] = text
                 self._own.add(name)
                 self._module.functions.append(text.replace(INTERNAL, "define ", 1))
                 self._size += len(text)
-            elif name not in self._own:
+                continue
+            assert known == text, f"two functions are called {name}"
+            if name not in self._own:
                 self._module.declare(declaration)
         self._module.declarations.update(scratch.declarations)
 
@@ -47,7 +48,7 @@ class Modules:
         if len(self._own) < len(self._known):
             self._send()
         for name in self._own:
-            last.declarations.pop(self._known[name], None)
+            last.declarations.pop(declared(self._known[name])[1], None)
         last.declarations.update(self._module.declarations)
         last.functions[:0] = self._module.functions
         return last.text()
