@@ -20,7 +20,7 @@ from chainrule.transforms.vjp import depends_on
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "frontend"))  # no package: it has to be found first
 
-from test_numpy_functions import CALLS, mapped  # noqa: E402
+from test_numpy_functions import CALLS, mapped  # noqa: E402  (the path above has it)
 
 PAGE = ROOT / "docs" / "numpy-functions.md"
 HEAD = """\

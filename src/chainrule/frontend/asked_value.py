@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class AskedValue:
     program: Trace
 
     @property
-    def __class__(self) -> type:  # type: ignore[override]
+    def __class__(self) -> type:  # type: ignore[override]  # typeshed has it as no property
         """What isinstance asks beside the type: in the user's program, that of the value in a run.
 
         A result of no axes may be an array or a scalar of NumPy's, and is neither.
@@ -67,9 +67,9 @@ class AskedValue:
         """The number of elements."""
         return self.node.type.size
 
-    def __getitem__(self, key: Any) -> Any:
-        """The part of it that the key says."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # `Traced` has it
+
+        def __getitem__(self, key: Any) -> Any: ...
 
     def __len__(self) -> int:
         if not self.shape:
