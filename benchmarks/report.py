@@ -11,6 +11,7 @@ from measure import Estimate, geometric_mean, median_estimate, paired_ratio
 
 OURS = "chainrule"
 DISTURBING_CPUS = 0.1  # the average number of CPUs busy with others that spoils a measurement
+INSTRUCTIONS = {"all": "all instructions", "avx2": "AVX2 without AVX-512"}
 PEERS = tuple(name for name in IMPLEMENTATIONS if name != OURS)
 
 
@@ -40,8 +41,10 @@ def heading(found: Mapping[str, Any]) -> str:
     for case in found["cases"]:
         versions |= case["versions"]
     machine, how = found["machine"], found["plan"]
+    beside = "".join(f", {name} installed" for name in found["beside"])
     return (
-        f"{machine['cpu']}, {machine['cpus']} CPUs, {found['threads']} threads; "
+        f"{machine['cpu']}, {machine['cpus']} CPUs, {found['threads']} threads, "
+        f"{INSTRUCTIONS[found['level']]}{beside}; "
         f"{how['processes']} processes of {how['rounds']} rounds; "
         f"chainrule runs by {found['executor']!r}.\n"
         + ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -1,7 +1,7 @@
 """Time every case against the peers: one command, a table and JSON.
 
     python benchmarks/run.py [--cases PATTERN ...] [--processes 3] [--threads 2] [--json FILE]
-                             [--quick] [--executor native|reference]
+                             [--quick] [--executor native|reference] [--levels all avx2]
 
 README.md tells how times are taken.  Ends with status 1 where results disagree.
 """
@@ -16,8 +16,9 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,23 @@ UNSET = (
 )
 
 
-def environment(threads: int) -> dict[str, str]:
-    """The same number of threads for every library, no GPU, and no cache from an earlier run."""
+# A level of instructions by its name, and what keeps each library to it.
+LEVELS: dict[str, dict[str, str]] = {
+    "all": {},
+    "avx2": {
+        "CHAINRULE_WITHOUT": "avx512",
+        "ATEN_CPU_CAPABILITY": "avx2",  # PyTorch's own kernels, and what torch.compile makes
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    },
+}
+
+
+def environment(threads: int, level: str) -> dict[str, str]:
+    """The same threads and instructions for every library, no GPU, no cache of an earlier run."""
     given = {k: v for k, v in os.environ.items() if k not in UNSET}
     pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")
     return {
@@ -74,12 +90,16 @@ def environment(threads: int) -> dict[str, str]:
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONWARNINGS": "ignore",
+        **LEVELS[level],
     }
 
 
 def ask_worker(request: dict[str, Any], torch_cache: str) -> dict[str, Any]:
     """The answer of a fresh process, or {"failed": why there is none}."""
-    variables = {**environment(request["threads"]), "TORCHINDUCTOR_CACHE_DIR": torch_cache}
+    variables = {
+        **environment(request["threads"], request["level"]),
+        "TORCHINDUCTOR_CACHE_DIR": torch_cache,
+    }
     command = [sys.executable, str(HERE / "worker.py"), json.dumps(request)]
     try:
         done = subprocess.run(
@@ -160,53 +180,86 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="also saves the table beside it, as .md")
     parser.add_argument("--quick", action="store_true", help="few rounds, no torch.compile")
     parser.add_argument("--executor", default="native", choices=("native", "reference"))
+    parser.add_argument(
+        "--levels",
+        nargs="+",
+        choices=LEVELS,
+        default=["all", "avx2"] if "avx512f" in cpu_features() else ["all"],
+        help="instructions: all that the processor has, or no AVX-512 (default: both)",
+    )
     return parser.parse_args()
 
 
 def main() -> int:
     given = arguments()
+    measured: list[dict[str, Any]] = []
+    for level in given.levels:
+        measured.append({})
+        for found in measure(given, level):
+            measured[-1] = found
+            if given.json:
+                save(measured, given.json)
+        print(table(measured[-1]), "\n", flush=True)
+    rows = [row for found in measured for row in found["cases"]]
+    return 1 if any("disagrees" in str(row["absent"]) for row in rows) else 0
+
+
+def measure(given: argparse.Namespace, level: str) -> Iterator[dict[str, Any]]:
+    """All that is found at a level, after each case."""
     rows = {case.name: case for case in CASES}
     first_rows = {FIRST + case.name: case for case in CASES if case.trains}
-    wanted = chosen([*rows, *first_rows], given.cases)
     how = plan(given.processes, given.quick)
-    request = {"threads": given.threads, "executor": given.executor}
+    request = {"threads": given.threads, "executor": given.executor, "level": level}
     found: dict[str, Any] = {
         "command": sys.argv[1:],
         "machine": {"cpu": cpu(), "cpus": os.cpu_count(), "system": platform.platform()},
+        "beside": [name for name in ("mkl",) if find_spec(name)],
         "plan": asdict(how),
         **request,
         "cases": [],
         "first_calls": [],
     }
     with tempfile.TemporaryDirectory() as cache:
-        for name in wanted:
-            print(f"{name} ...", file=sys.stderr, flush=True)
+        for name in chosen([*rows, *first_rows], given.cases):
+            print(f"{name} ({level}) ...", file=sys.stderr, flush=True)
             if name in rows:
                 found["cases"].append(measure_steady(rows[name], how, request, cache))
             else:
                 found["first_calls"].append(measure_first_calls(first_rows[name], how, request))
-            if given.json:
-                save(found, given.json)
-    print(table(found))
-    disagreeing = [row for row in found["cases"] if "disagrees" in str(row["absent"])]
-    return 1 if disagreeing else 0
+            yield found
 
 
-def save(found: dict[str, Any], file: Path) -> None:
-    """Write the JSON and the table of what there is so far: a long run may be cut short."""
-    text = table(found)
+def save(measured: Sequence[dict[str, Any]], file: Path) -> None:
+    """Write the JSON and the tables of what there is so far: a long run may be cut short."""
+    text = "\n\n".join(map(table, measured))
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     file.with_suffix(".md").write_text(text + "\n", encoding="utf-8")
 
 
 def cpu() -> str:
-    """The processor's name, where the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
+    """The processor's name, its family and model, where the system tells."""
+    about = about_cpu()
+    if not about:
         return platform.processor()
-    return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), "")
+    return f"{about['model name']} (family {about['cpu family']}, model {about['model']})"
+
+
+def cpu_features() -> list[str]:
+    """Linux's names of what the processor can do."""
+    return about_cpu().get("flags", "").split()
+
+
+def about_cpu() -> dict[str, str]:
+    """What Linux says of its first processor, on x86."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    except OSError:
+        return {}
+    about = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)
+    }
+    return about if "cpu family" in about else {}
 
 
 if __name__ == "__main__":

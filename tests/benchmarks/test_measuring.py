@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-measure, report = map(importlib.import_module, ("measure", "report"))
+measure, report, run = map(importlib.import_module, ("measure", "report", "run"))
 
 
 # Ranks of the 95 % interval of a median, from the printed tables of the sign test.
@@ -140,8 +140,26 @@ def found() -> dict[str, Any]:
         "machine": {"cpu": "a processor", "cpus": 2},
         "plan": {"processes": 2, "rounds": 3},
         "threads": 2,
+        "level": "avx2",
+        "beside": ["mkl"],
         "executor": "native",
     }
+
+
+def test_the_heading_says_the_processor_its_instructions_and_what_is_beside() -> None:
+    first = report.heading(found()).splitlines()[0]
+    assert first == (
+        "a processor, 2 CPUs, 2 threads, AVX2 without AVX-512, mkl installed; "
+        "2 processes of 3 rounds; chainrule runs by 'native'."
+    )
+
+
+def test_each_level_has_a_sentence_and_holds_every_library_to_it() -> None:
+    assert report.INSTRUCTIONS.keys() == run.LEVELS.keys()
+    held = run.environment(2, "avx2")
+    for name in ("CHAINRULE_WITHOUT", "ATEN_CPU_CAPABILITY", "XLA_FLAGS", "OPENBLAS_CORETYPE"):
+        assert name in held
+    assert not run.LEVELS["all"]
 
 
 def row(text: str, title: str) -> list[str]:
