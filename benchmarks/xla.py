@@ -3,9 +3,9 @@
     python benchmarks/xla.py [--cases mlp-small conv scan ...] [--rounds 8] [--processes 1]
                              [--first-calls 3] [--executor xla]
 
-In each fresh process the two take turns; prints the median time of each, their ratio, and how long
-the first call takes in fresh processes, with its ratio.  Both get the same arrays; JAX's are on its
-device before, chainrule's are NumPy's.
+In each fresh process the ways take turns; prints the median time of each, the median ratio of
+rounds, and how long the first call takes in fresh processes, with its ratio.  Both libraries get
+the same NumPy batch in each call; `sent` is JAX with its batch on the device before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cases.training import adam, training_variants
 import chainrule as cr
 
 HERE = Path(__file__).parent
-PARTS = ("chainrule", "JAX")
+PARTS = ("chainrule", "JAX", "sent")
 
 
 def conv_objective(params, x, y):
@@ -128,7 +128,10 @@ ALL = {case.name: case for case in (*CASES, *OWN) if case.trains and "JAX" in ca
 
 
 def prepared(case: Case, part: str, executor: str) -> Any:
-    build = next(iter(case.variants[part].values()))
+    if part == "chainrule":
+        build = next(iter(case.variants[part].values()))
+    else:
+        build = partial(next(iter(case.variants["JAX"].values())), sent=part == "sent")
     return build(case.problem(), Settings(executor, len(os.sched_getaffinity(0))))
 
 
@@ -137,9 +140,10 @@ def in_turns(name: str, rounds: int, executor: str) -> dict[str, list[float]]:
     from measure import Timing, alternate
 
     both = {part: prepared(ALL[name], part, executor) for part in PARTS}
-    first, second = (one.as_numpy(one.call()) for one in both.values())
+    first, *others = (one.as_numpy(one.call()) for one in both.values())
     for value, array in first.items():
-        np.testing.assert_allclose(array, second[value], rtol=2e-2, atol=2e-3, err_msg=value)
+        for other in others:
+            np.testing.assert_allclose(array, other[value], rtol=2e-2, atol=2e-3, err_msg=value)
     return alternate({part: one.call for part, one in both.items()}, rounds, Timing())
 
 
@@ -167,14 +171,16 @@ def line(name: str, rounds: int, processes: int, first_calls: int, executor: str
     for _ in range(processes):
         for part, found in in_a_process("turns", name, rounds, executor).items():
             taken[part] += found
-    first: Mapping[str, list[float]] = {part: [] for part in PARTS}
+    first: Mapping[str, list[float]] = {part: [] for part in PARTS[:2]}
     for _ in range(first_calls):
-        for part in PARTS:
-            first[part].append(in_a_process("first", name, part, executor))
-    ours, theirs = (median(taken[part]) for part in PARTS)
-    text = f"{name:18} {ours * 1e6:10.1f} {theirs * 1e6:10.1f} {ours / theirs:6.3f}"
+        for part, found in first.items():
+            found.append(in_a_process("first", name, part, executor))
+    ours, theirs, sent = (median(taken[part]) for part in PARTS)
+    ratios = [median(a / b for a, b in zip(taken[PARTS[0]], taken[x], strict=True)) for x in PARTS[1:]]
+    text = f"{name:18} {ours * 1e6:10.1f} {theirs * 1e6:10.1f} {sent * 1e6:10.1f}"
+    text += "".join(f" {ratio:6.3f}" for ratio in ratios)
     if first_calls:
-        a, b = (median(first[part]) for part in PARTS)
+        a, b = (median(found) for found in first.values())
         text += f" {a:8.2f} {b:8.2f} {a / b:6.2f}"
     return text
 
@@ -192,7 +198,10 @@ def main() -> None:
         kind, *rest = json.loads(options.worker)
         print(json.dumps({"turns": in_turns, "first": first_call}[kind](*rest)))
         return
-    print(f"{'':18} {'step, µs':>10} {'JAX':>10} {'ratio':>6} {'first, s':>8} {'JAX':>8} ratio")
+    print(
+        f"{'':18} {'step, µs':>10} {'JAX':>10} {'sent':>10} {'ratio':>6} {'sent':>6} "
+        f"{'first, s':>8} {'JAX':>8} {'ratio':>6}"
+    )
     for name in options.cases:
         rounds, processes = options.rounds, options.processes
         print(line(name, rounds, processes, options.first_calls, options.executor), flush=True)

@@ -191,15 +191,24 @@ def _by_name(function: Callable[[Any, bool], Any], tree: Any, linear: bool, name
 
 
 def jax_training(
-    problem: Problem, settings: Settings, *, objective: Callable[..., Any], optimizer: Any
+    problem: Problem,
+    settings: Settings,
+    *,
+    objective: Callable[..., Any],
+    optimizer: Any,
+    sent: bool = True,
 ) -> Prepared:
+    """`objective(params, ...)`; the batch is on the device before, or (`sent=False`) each step is
+    given NumPy's arrays, as they come from a data set."""
     import jax
     import jax.numpy as jnp
 
     init, update = optimizer
     params = jax.tree.map(jnp.array, problem.parameters)
     state = init(params)
-    batch = {name: jnp.array(narrow(array)) for name, array in problem.arrays.items()}
+    batch = {name: narrow(array) for name, array in problem.arrays.items()}
+    if sent:
+        batch = {name: jnp.array(array) for name, array in batch.items()}
 
     @partial(jax.jit, donate_argnums=(0, 1))
     def compute(params: Any, state: Any, batch: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ class Space:
         self.foreign, self.numbers = foreign, numbers or {}
         self.failed: Any = False
         self._checked = set(checked)
+        self._reads = Counter[Node]()
         self.__name__ = "jax.numpy"
 
     def __getattr__(self, name: str) -> Any:
@@ -55,6 +57,8 @@ class Space:
 
     def evaluate(self, nodes: Iterable[Node], values: dict[Node, Any]) -> None:
         """Add the values of the nodes, which are in topological order, to those that are there."""
+        nodes = list(nodes)
+        self._reads = Counter(parent for node in nodes for parent in node.inputs)
         for node in nodes:
             if node not in values:
                 operands = [values[one] for one in node.inputs]
@@ -96,7 +100,7 @@ class Space:
             evaluate: Any = node.primitive.evaluate
             value = evaluate.__wrapped__(NARROW, *narrow, **dict(node.params))
             return strong(value, node.dtype)
-        value = convolved(node, values)
+        value = convolved(node, values, self._reads)
         if value is None:
             value = node.primitive.evaluate(self, *operands, **dict(node.params))
         if is_lapack:
