@@ -13,8 +13,8 @@ from executors import needs_native
 
 from chainrule.errors import InputError
 from chainrule.machine_code import target as module
+from chainrule.machine_code.object_file import ObjectError
 from chainrule.machine_code.target import (
-    ObjectError,
     assembly,
     compile_object,
     cross_target,

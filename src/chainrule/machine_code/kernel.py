@@ -13,9 +13,9 @@ import numpy as np
 from chainrule.dataclass import dataclass
 from chainrule.disk import cache
 from chainrule.machine_code.forks import making
+from chainrule.machine_code.object_file import ObjectError
 from chainrule.machine_code.target import (
     Library,
-    ObjectError,
     compile_object,
     host_target,
     llvm_versions,

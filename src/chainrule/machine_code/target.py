@@ -16,25 +16,20 @@ import struct
 import sys
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.machine_code.forks import making
+from chainrule.machine_code.object_file import MACHINES, ObjectError, names_in
 
-# LLVM's names of the architectures, and their numbers in ELF headers.
-MACHINES = {"x86_64": 62, "aarch64": 183}
 OLDEST_LLVM = 20  # the first whose text knows `splat (float 1.0)`; it came with llvmlite 0.45
 
 WITHOUT = "CHAINRULE_WITHOUT"
 # What "without" means: these features go, and with them all that build on them.
 FAMILIES = {"avx512": ("avx512f",), "avx2": ("avx2", "fma"), "avx": ("avx",)}
-
-
-class ObjectError(ValueError):
-    """Bytes that are not an object file for this machine, or that name an unknown symbol."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +54,12 @@ class Target:
     def has_avx512(self) -> bool:
         """Whether code may name instructions of AVX-512 (its parts F, BW, DQ and VL)."""
         return self.architecture == "x86_64" and self.vector_nbytes == 64
+
+    @property
+    def multiplies_pairs(self) -> bool:
+        """Whether an instruction multiplies pairs of bfloat16 and adds them up in float32."""
+        named = self.features.split(",")
+        return self.has_avx512 and "+avx512bf16" in named and "-avx512bf16" not in named
 
     @property
     def function_attributes(self) -> str:
@@ -300,7 +301,7 @@ def load_objects(objects: Sequence[bytes], symbols: Mapping[str, int]) -> Librar
     relocations is not found here: who reads objects from a disk must compare a checksum (of the
     whole object) and the target, or else may crash.
     """
-    names = {name: here for one in objects for name, here in sorted(_names(one))}
+    names = {name: here for one in objects for name, here in sorted(names_in(one))}
     defined = [name for name, here in names.items() if here]
     with making:
         while _unused:
@@ -322,37 +323,6 @@ def load_objects(objects: Sequence[bytes], symbols: Mapping[str, int]) -> Librar
             why = f"nothing is called {', '.join(missing)}" if missing else str(error)
             raise ObjectError(f"the code cannot be loaded: {why}") from error
     return Library({name: tracker[name] for name in defined}, tracker)
-
-
-def _names(data: bytes) -> Iterator[tuple[str, bool]]:
-    """The global names in an ELF object, and whether they are defined there.
-
-    ObjectError where it is not whole.
-    """
-    if len(data) < 64 or data[:6] != b"\x7fELF\x02\x01":
-        raise ObjectError("not an object file (64-bit little-endian ELF)")
-    header = struct.unpack_from("<HHIQQQIHHHHHH", data, 16)
-    kind, machine, table, entry_nbytes, count = (header[at] for at in (0, 1, 5, 10, 11))
-    if kind != 1 or machine != MACHINES.get(platform.machine()) or entry_nbytes != 64:
-        raise ObjectError(f"not an object file for {platform.machine()}")
-    if table + 64 * count > len(data) or header[12] >= count:
-        raise ObjectError("an object file that was cut off")
-    sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + 64 * at) for at in range(count)]
-    for _, section_kind, _, _, offset, nbytes, *_ in sections:
-        occupies = section_kind not in (0, 8)  # not empty, nor zeros that are not stored
-        if occupies and offset + nbytes > len(data):
-            raise ObjectError("an object file that was cut off")
-    for _, section_kind, _, _, offset, nbytes, link, *_ in sections:
-        if section_kind != 2:  # the table of symbols
-            continue
-        if link >= count:
-            raise ObjectError("an object file with a damaged table of symbols")
-        strings = data[sections[link][4] : sections[link][4] + sections[link][5]]
-        for at in range(offset, offset + nbytes - 23, 24):
-            name, information, _, section = struct.unpack_from("<IBBH", data, at)
-            if information >> 4 == 1:  # global
-                found = strings[name : strings.find(b"\0", name)].decode("ascii", "replace")
-                yield found, section != 0
 
 
 @lru_cache

@@ -35,8 +35,8 @@ from chainrule.graph.body import holds_bodies
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.machine_code.forks import making, multiplying, under_way, wait_for_forks
+from chainrule.machine_code.object_file import ObjectError
 from chainrule.machine_code.target import (
-    ObjectError,
     Target,
     host_target,
     load_objects,
