@@ -25,7 +25,6 @@ from chainrule.schedule.names_in_messages import Wording
 from chainrule.schedule.placement import place
 from chainrule.schedule.records import SCRATCH, Compute, Free
 from chainrule.testing import simulate
-from chainrule.transforms.widen import widen
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -106,12 +105,13 @@ def heads() -> Graph:
 
 def widened_late() -> Graph:
     def f(x: Any, W: Any) -> Any:
-        h = np.tanh(x)
-        a = np.tanh(h @ W)
-        y = h.T @ a
+        h = np.tanh(x.astype(np.float32))
+        a = np.tanh(x.astype(np.float32) @ W)
+        b = np.tanh(a @ W)
+        y = h.T @ b
         return y
 
-    return widen(cr.trace(f, x=cr.bfloat16[64, 32], W=cr.bfloat16[32, 32]))
+    return cr.trace(f, x=cr.bfloat16[64, 32], W=float32[32, 32])
 
 
 # The planner without each pass.
@@ -279,33 +279,28 @@ free %0
         widened_late,
         wide_at_once,
         """
-cast tanh: x -> %2 @ 8192, %9 @ 0
-cast: W -> %3 @ 16384
-product: %2, %3 -> %4 @ 20480
-free %2
-free %3
-cast tanh: %4 -> %11 @ 20480
-product: %9, %11 -> %12 @ 8192
-free %9
-free %11
-cast: %12 -> y
-free %12
-28672 bytes
+cast tanh: x -> h @ 0
+product: x, W -> %2 @ 8192
+tanh: %2 -> a @ 8192
+product: a, W -> %3 @ 16384
+free a
+tanh: %3 -> b @ 16384
+product: h, b -> y
+free h
+free b
+24576 bytes
 """,
         """
-cast tanh: x -> %2 @ 12288
-cast: W -> %3 @ 8192
-product: %2, %3 -> %4 @ 0
-free %2
-free %3
-cast tanh: %4 -> %11 @ 0
-cast tanh: x -> %9 @ 8192
-product: %9, %11 -> %12 @ 16384
-free %11
-free %9
-cast: %12 -> y
-free %12
-20480 bytes
+product: x, W -> %2 @ 8192
+tanh: %2 -> a @ 8192
+product: a, W -> %3 @ 0
+free a
+tanh: %3 -> b @ 0
+cast tanh: x -> h @ 8192
+product: h, b -> y
+free b
+free h
+16384 bytes
 """,
     ),
 }

@@ -11,6 +11,7 @@ from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.loops.sweeps import Sweep
 from chainrule.plan.numpy_duration import iterations, node_nanoseconds
+from chainrule.plan.products.calls import Call
 from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.fold import Products
 from chainrule.plan.products.tiles import Tiles, further_columns, rounds
@@ -21,7 +22,7 @@ from chainrule.plan.sharing import busiest
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.untouched import untouched
 from chainrule.plan.weights import weight
-from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
+from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
 from chainrule.primitives.primitive import Given
 from chainrule.primitives.routines import WIDE
 
@@ -130,7 +131,10 @@ def _call(call: Call, products: Products, speeds: Speeds, lying: Lying) -> float
     root, base = products.root, products.base
     packs = [one.pack for one in (call.x, call.y) if one.pack is not None]
     itemsize, gemm = root.dtype.itemsize, call.gemm
-    matrices = gemm.calls * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n) * itemsize
+    sizes = gemm.m * gemm.k, gemm.k * gemm.n
+    x, y = sizes if gemm.a_is_x else sizes[::-1]
+    matrices = x * call.x.dtype.itemsize + y * call.y.dtype.itemsize + gemm.m * gemm.n * itemsize
+    matrices *= gemm.calls
     arrays = {one: nbytes_of(one) for one in (call.x.node, call.y.node, root)}
     part = min(matrices / max(sum(arrays.values()), 1), 1.0)
     moved = {one: part * nbytes for one, nbytes in arrays.items()}
@@ -231,15 +235,17 @@ def _product(gemm: Gemm, tiles: Tiles | None, itemsize: int, speeds: Speeds) -> 
     cache."""
     lanes = speeds.vector_nbytes // itemsize
     m, k = gemm.m, gemm.k
+    if tiles is not None and tiles.pairs:
+        k = -(-k // 2)
     n = gemm.n * prod(loop.size for loop in further_columns(gemm))
     if gemm.routine == "inline":
         return speeds.operation * m * n * (k + 4)
-    if gemm.routine == "gemv":
+    if gemm.routine == "gemv" and tiles is None:
         return speeds.product + speeds.access * m * n * k / lanes
     multiplied = speeds.product + speeds.multiply_add * -(-m // lanes) * n * k
     if tiles is None:  # BLAS packs both matrices
         return speeds.blas * (multiplied + speeds.packing * (m + n) * k)
-    count = tiles.panels(gemm) * tiles.strips(gemm) * -(-k // tiles.depth)
+    count = tiles.panels(gemm) * tiles.strips(gemm) * -(-gemm.k // tiles.depth)
     packed = tiles.groups * m * k if tiles.packs else 0
     packed += tiles.stacks(gemm) * n * k if tiles.packs_strips else 0
     return multiplied + speeds.tile * count + speeds.packing * packed

@@ -46,7 +46,8 @@ class Plan(NotPickled, ShownByText):
 
     `strides` are those, in elements, of the array of every value in memory.  `overwrites` maps
     a given value to the result that takes its array.  It is made for vectors of
-    `vector_nbytes`.  `load_nbytes` are the most bytes of scratch memory in use at one instruction,
+    `vector_nbytes`, and with `multiplies_pairs` for processors that multiply pairs of bfloat16.
+    `load_nbytes` are the most bytes of scratch memory in use at one instruction,
     so that no arena is smaller.
     """
 
@@ -61,6 +62,7 @@ class Plan(NotPickled, ShownByText):
     threads: int
     vector_nbytes: int
     load_nbytes: int
+    multiplies_pairs: bool = False
 
     def __str__(self) -> str:
         """One line for each instruction: what it is, how many threads and why, what it writes."""
@@ -118,6 +120,7 @@ def plan(
     *,
     threads: int = 1,
     vector_nbytes: int = 64,
+    multiplies_pairs: bool = False,
     plain: bool = False,
     placement_seconds: float = 0.0,
 ) -> Plan:
@@ -126,8 +129,10 @@ def plan(
     `overwrites` says which inputs' arrays may take which results (parameters: W1 by W1_next);
     where that cannot be, the plan's own `overwrites` lacks the pair.  Up to `threads` threads
     share an instruction, where it is worth it.  `vector_nbytes` is the width of the processor's
-    vectors; with `plain` instructions stay in the order of the graph, whatever memory that takes.
-    Where quick offsets waste scratch memory, better ones are searched for `placement_seconds`.
+    vectors, `multiplies_pairs` whether it has an instruction that multiplies pairs of bfloat16 and
+    adds them up in float32; with `plain` instructions stay in the order of the graph, whatever
+    memory that takes.  Where quick offsets waste scratch memory, better ones are searched for
+    `placement_seconds`.
     SizeError where a size is a name.
     """
     if graph.sizes:
@@ -136,19 +141,24 @@ def plan(
             + ", ".join(graph.sizes),
             hint=f"plan({', '.join(f'{name}=...' for name in graph.sizes)})",
         )
-    worker = partial(Worker, threads=threads, vector_nbytes=vector_nbytes)
-    settings = threads, vector_nbytes, plain
-    worker = partial(worker, of_body=partial(_of_body, settings=settings))
+    settings = threads, vector_nbytes, multiplies_pairs, plain
+    worker = partial(
+        Worker,
+        threads=threads,
+        vector_nbytes=vector_nbytes,
+        multiplies_pairs=multiplies_pairs,
+        of_body=partial(_of_body, settings=settings),
+    )
     once = dict(overwrites or {})
     return _Planner(graph, results, once, threads, worker, plain, placement_seconds).planned()
 
 
-def _of_body(body: Body, places: Places, settings: tuple[int, int, bool]) -> Needs:
+def _of_body(body: Body, places: Places, settings: tuple[int, int, bool, bool]) -> Needs:
     """What the iterations of a compiled body take, by the plan that it has with these settings."""
     key = ("needs", *settings, *numbers_of(body, places.carried))
     found = body.made.get(key)
     if found is None:
-        threads, vector_nbytes, plain = settings
+        threads, vector_nbytes, multiplies_pairs, plain = settings
         outputs = [node for _, node in body.graph.outputs]
         made = plan(
             body.graph,
@@ -156,6 +166,7 @@ def _of_body(body: Body, places: Places, settings: tuple[int, int, bool]) -> Nee
             places.carried,
             threads=threads,
             vector_nbytes=vector_nbytes,
+            multiplies_pairs=multiplies_pairs,
             plain=plain,
         )
         schedule = made.schedule
@@ -257,8 +268,17 @@ class _Planner:
         if not self.plain:
             best = self._with_second_lives(best, made, worker, values)
         schedule, load = best.schedule(self.computed), best.load_nbytes
-        works, width = tuple(best.works), worker.vector_nbytes
-        return Plan(self.traced, schedule, works, strides, overwrites, self.threads, width, load)
+        return Plan(
+            self.traced,
+            schedule,
+            tuple(best.works),
+            strides,
+            overwrites,
+            self.threads,
+            worker.vector_nbytes,
+            load,
+            worker.multiplies_pairs,
+        )
 
     def _least(
         self, works: Sequence[Work], overwrites: Mapping[Node, Node], below: float = math.inf

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from chainrule.graph.dtypes import dtype_kind, is_bfloat16
+from chainrule.graph.dtypes import FLOAT32, dtype_kind, is_bfloat16
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.cumulative import recurrence
@@ -42,7 +42,7 @@ class Role(Enum):
 
     GIVEN = auto()  # an array from outside: inputs, constants
     GENERATED = auto()  # from its position alone, wherever it is read
-    MOVED = auto()  # the elements of its input at other places: read through an index map
+    MOVED = auto()  # the elements of its input, at other places: read through an index map
     SCALAR = auto()  # the same number everywhere: arithmetic of 0-d values, repeated where read
     MAP = auto()
     FOLD = auto()
@@ -69,9 +69,27 @@ TRANSPARENT = frozenset((Role.GENERATED, Role.MOVED, Role.SCALAR))
 def roles_of(graph: Graph) -> dict[Node, Role]:
     """The role of each node of a concrete graph."""
     roles: dict[Node, Role] = {}
+    widened = _widened_by_products(graph)
     for node in graph.nodes:
-        roles[node] = _role(node, roles)
+        roles[node] = Role.MOVED if node in widened else _role(node, roles)
     return roles
+
+
+def _widened_by_products(graph: Graph) -> set[Node]:
+    """The casts from bfloat16 to float32 that only products read, as they are or moved: products
+    widen what they read, or multiply it as it is, so that no array is made for the cast."""
+    widening = (node for node in graph.nodes if node.dtype == FLOAT32 and is_widening(node))
+    casts = {node for node in widening if is_bfloat16(node.inputs[0].dtype)}
+    if not casts:
+        return casts
+    read, otherwise = set[Node](), set[Node]()
+    for node in reversed(graph.nodes):
+        kernel = node.primitive.kernel
+        passes_on = isinstance(kernel, Move) and node in read and node not in otherwise
+        if not (isinstance(kernel, Contract) or passes_on):
+            otherwise.update(node.inputs)
+        read.update(node.inputs)
+    return (casts & read) - otherwise
 
 
 def _role(node: Node, roles: dict[Node, Role]) -> Role:

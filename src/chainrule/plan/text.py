@@ -16,12 +16,13 @@ from chainrule.graph.node import Node
 from chainrule.graph.words import printable
 from chainrule.plan.duration import is_repeated_by_code, work_nanoseconds
 from chainrule.plan.loops.nest import NestLayout
+from chainrule.plan.products.calls import Call
 from chainrule.plan.products.formula import formula
 from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
 from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import WORTH_SHARING, Sharing
-from chainrule.plan.work import Call, ForeignWork, NestWork, ProductWork, Work
+from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
 from chainrule.schedule.in_html import Instruction, table
 from chainrule.schedule.lives import Life, lives_of
 from chainrule.schedule.names_in_messages import Wording

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from math import prod
 from typing import ClassVar
 
 from chainrule.dataclass import dataclass, field
@@ -14,21 +13,18 @@ from chainrule.graph.types import array_type
 from chainrule.plan.checks import Check, checks_of
 from chainrule.plan.foreign import Needs, needs
 from chainrule.plan.loops.access import address, natural
-from chainrule.plan.loops.addresses import axis_by_axis, place_in_memory
 from chainrule.plan.loops.fuse import Nest
-from chainrule.plan.loops.loop_work import Builder, Instance, Kind, LoopNest, NotAffineError, Store
+from chainrule.plan.loops.loop_work import Builder, Instance, Kind, LoopNest, Store
 from chainrule.plan.loops.nest import NestLayout, computed_by, nest_label
 from chainrule.plan.loops.successive import recurrence_nests
 from chainrule.plan.loops.windows import windows_cover, windows_nest
 from chainrule.plan.order import Alone
-from chainrule.plan.products.contraction import Copy, Gemm, Operand, labels_of, plan_contraction
-from chainrule.plan.products.fold import Coefficient, Products
-from chainrule.plan.products.tiles import Tiles, is_for_blas, tiles_for
-from chainrule.plan.products.windowed import windowed_gemm, windowed_tiles
+from chainrule.plan.products.calls import Call, Multiplying, widened
+from chainrule.plan.products.fold import Products
 from chainrule.plan.roles import Role, needed, sources_of
 from chainrule.plan.routine_work import RoutineWork, routine_work
 from chainrule.plan.rows_work import RowsWork
-from chainrule.plan.sharing import Sharing, nest_nanoseconds, product_nanoseconds, sharing
+from chainrule.plan.sharing import nest_nanoseconds, sharing
 from chainrule.primitives.affine import at_steps, row_major
 from chainrule.primitives.cumulative import recurrence
 from chainrule.primitives.primitive import Assemble, Places
@@ -61,44 +57,6 @@ class NestWork:
     def workspace_nbytes(self) -> int:
         """What the largest of them needs."""
         return max((aligned(one.workspace_nbytes) for one in self.layouts), default=0)
-
-
-@dataclass(frozen=True, eq=False)
-class Matrix:
-    """An operand of a product: the value in memory, and its first element's place in its array.
-
-    `pack` is the nest that first copies it into the workspace, where it is then read.
-    """
-
-    node: Node
-    offset: int
-    pack: NestLayout | None = None
-    pack_offset: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """One matrix product: alpha x y + beta out.
-
-    With `tiles` it is computed here, and each of the threads that share it packs panels at an
-    offset of its own from `work_offset` on in the workspace; else BLAS does it, or plain loops.
-    """
-
-    gemm: Gemm
-    x: Matrix
-    y: Matrix
-    alpha: Coefficient
-    sharing: Sharing
-    tiles: Tiles | None = None
-    work_offset: int = 0
-
-    @property
-    def parts(self) -> int:
-        """In how many parts it is cut: tiles in more than there are threads."""
-        threads = self.sharing.parts
-        if threads == 1 or self.tiles is None:
-            return threads
-        return self.tiles.parts(self.gemm, self.sharing.nanoseconds, threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +121,7 @@ class Worker:
     overwriting: Container[Node]
     threads: int
     vector_nbytes: int
+    multiplies_pairs: bool
     of_body: Callable[[Body, Places], Needs]
 
     def nest(self, nest: LoopNest) -> NestWork:
@@ -282,13 +241,21 @@ class Worker:
         return nests
 
     def products(self, unit: Products, available: set[Node]) -> list[Work]:
-        """Matrix products as calls of BLAS."""
+        """Matrix products as calls of tiles or of BLAS."""
+        calls_of = Multiplying(
+            self.roles,
+            self.strides,
+            self.threads,
+            self.vector_nbytes,
+            self.multiplies_pairs,
+            self._layout,
+        )
         calls: list[Call] = []
         reads: dict[Node, None] = {}
         workspace = 0
         out_strides = self.strides[unit.root]
         for term, alpha in unit.terms:
-            call, nbytes = self._call(term, alpha, out_strides, available)
+            call, nbytes = calls_of.call(term, alpha, out_strides, available)
             calls.append(call)
             workspace = max(workspace, nbytes)  # one call ends before the next begins
             for matrix in (call.x, call.y):
@@ -299,83 +266,11 @@ class Worker:
             reads.setdefault(unit.base)
         scalars = _scalar_nodes(unit.scalars, self.roles, available)
         label = "product" if len(calls) == 1 else f"{len(calls)} products"
-        found = tuple(dict.fromkeys([*unit.absorbed, *scalars]))
+        casts = [one for term, _ in unit.terms for one in widened(term, available)]
+        found = tuple(dict.fromkeys([*unit.absorbed, *scalars, *casts]))
         return [
             ProductWork(unit, tuple(calls), (unit.root,), tuple(reads), found, label, workspace)
         ]
-
-    def _call(
-        self,
-        term: Node,
-        alpha: Coefficient,
-        out_strides: Strides,
-        available: set[Node],
-    ) -> tuple[Call, int]:
-        """The call, and the bytes of workspace that it takes."""
-        own, other, kept, sizes = labels_of(term)
-        matrices = [self._matrix(one, available) for one in term.inputs]
-        operands = [
-            Operand(labels, strides)
-            for labels, (_, strides) in zip((own, other), matrices, strict=True)
-        ]
-        found, workspace = [matrix for matrix, _ in matrices], 0
-        out, width = Operand(kept, out_strides), self.vector_nbytes
-        windowed = windowed_gemm(operands[0], operands[1], out, sizes, term.dtype, width)
-        while True:
-            gemm = windowed or plan_contraction(operands[0], operands[1], out, sizes)
-            if isinstance(gemm, Gemm):
-                break
-            place = 0 if gemm.which == "x" else 1
-            packed, operands[place], nbytes = self._packed(
-                term.inputs[place], operands[place].labels, gemm, sizes, available
-            )
-            found[place] = Matrix(found[place].node, 0, packed, workspace)
-            workspace += nbytes
-        decided, tiles = sharing(product_nanoseconds(gemm), self.threads), None
-        if windowed:
-            tiles = windowed_tiles(gemm, term.dtype, width, decided.parts)
-        elif not is_for_blas(gemm, width):
-            tiles = tiles_for(gemm, term.dtype, width, decided.parts)
-        call = Call(gemm, found[0], found[1], alpha, decided, tiles, workspace)
-        if tiles is not None:
-            workspace += decided.parts * aligned(tiles.packed_nbytes(term.dtype.itemsize))
-        return call, workspace
-
-    def _matrix(self, node: Node, available: set[Node]) -> tuple[Matrix, Strides]:
-        """Where the operand of a product lies, with its strides."""
-        own = axis_by_axis(node.shape)
-        found = place_in_memory(node, own, node.shape, self.roles, available, self.strides)
-        if found is None:
-            raise NotAffineError(node)
-        base, place = found
-        return Matrix(base, place[0]), place[1:]
-
-    def _packed(
-        self,
-        node: Node,
-        labels: tuple[int, ...],
-        copy: Copy,
-        sizes: Mapping[int, int],
-        available: set[Node],
-    ) -> tuple[NestLayout, Operand, int]:
-        """The nest that copies an operand into the workspace, with its axes in another order."""
-        shape = tuple(sizes[label] for label in copy.order)
-        by_label = dict(zip(copy.order, row_major(shape), strict=True))
-        strides = tuple(by_label.get(label, 0) for label in labels)
-        builder = self._builder(shape, available)
-        own = natural(shape, builder.domain, len(builder.domain))
-        assert own is not None
-        first = (0,) * (len(builder.domain) + 1)
-        index = dict(zip(copy.order, own, strict=True))
-        value = builder.at(node, tuple(index.get(label, first) for label in labels))
-        place = address(own, row_major(shape), builder.domain)
-        inner = any(place[len(builder.nest.rows) + 1 :])
-        # Not the operand itself, which the nest may read from its own array.
-        copied = full(value=0, type=array_type(node.dtype, node.shape))
-        store = Store(copied, value, place, place, inner)
-        nest = LoopNest(builder.nest.rows, builder.nest.columns, [store], builder.found)
-        nbytes = aligned(prod(shape) * node.dtype.itemsize)
-        return self._layout(nest), Operand(labels, strides), nbytes
 
 
 def _rows(count: int) -> str:

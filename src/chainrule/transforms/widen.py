@@ -11,7 +11,6 @@ from chainrule.graph.invariants import check
 from chainrule.graph.node import Node, topological
 from chainrule.graph.rebuild import substituted
 from chainrule.primitives.logic import cast
-from chainrule.primitives.primitive import Contract, Move
 
 
 def widen(graph: Graph) -> Graph:
@@ -41,22 +40,12 @@ def _widened(node: Node, inputs: tuple[Node, ...]) -> Node:
     if not (node.primitive.widens and any([is_bfloat16(one.dtype) for one in inputs])):
         node = node if inputs == node.inputs else node.with_inputs(inputs)
         return with_bodies(node, "widened", widen)
-    wide = tuple([_in_float32(one, node) if is_bfloat16(one.dtype) else one for one in inputs])
+    wide = tuple([_cast(one, FLOAT32, node) if is_bfloat16(one.dtype) else one for one in inputs])
     if not is_bfloat16(node.dtype):
         return node.with_inputs(wide)
     type_ = node.type.with_dtype(FLOAT32, node.type.weak)
     made = type(node)(node.primitive, wide, node.params, type_, node.origin)
     return _cast(made, node.dtype, node)
-
-
-def _in_float32(value: Node, by: Node) -> Node:
-    """The value in float32; of a product, which reads any strides, what is moved is cast before."""
-    moved = isinstance(value.primitive.kernel, Move) and isinstance(by.primitive.kernel, Contract)
-    if not (moved and value.type.size == value.inputs[0].type.size):
-        return _cast(value, FLOAT32, by)
-    type_ = value.type.with_dtype(FLOAT32)
-    base = _in_float32(value.inputs[0], by)
-    return type(by)(value.primitive, (base,), value.params, type_, by.origin)
 
 
 def _cast(value: Node, dtype: np.dtype, by: Node) -> Node:

@@ -88,8 +88,15 @@ def planned(
     target: Target | None = None,
 ) -> Plan:
     """A plan, in which the simulator finds no fault."""
-    nbytes = (target or host_target()).vector_nbytes
-    made = plan(graph, list(results), overwrites, threads=threads, vector_nbytes=nbytes)
+    target = target or host_target()
+    made = plan(
+        graph,
+        list(results),
+        overwrites,
+        threads=threads,
+        vector_nbytes=target.vector_nbytes,
+        multiplies_pairs=target.multiplies_pairs,
+    )
     simulate(made.schedule)
     return made
 

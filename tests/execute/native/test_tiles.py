@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Module
 from chainrule.execute.native.plan_to_ir.emit import Operand as Register
+from chainrule.execute.native.products.pack_kernels import transposed
 from chainrule.execute.native.products.tile_code import emit_tiled_product
-from chainrule.execute.native.products.tile_kernels import transposed
 from chainrule.machine_code.target import compile_object, load_objects
 from chainrule.plan.products.contraction import Gemm, Loop, Operand, contiguous, plan_contraction
 from chainrule.plan.products.tiles import COLUMNS, FEWEST_PANELS, Tiles, tiles_for

@@ -13,11 +13,15 @@ from test_tiles import WIDE, of_shape, tiles_of
 
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.products.tile_code import emit_tiled_product
-from chainrule.machine_code.target import compile_object, load_objects
+from chainrule.graph.dtypes import as_dtype
+from chainrule.machine_code.target import compile_object, host_target, load_objects
 from chainrule.plan.products.contraction import Gemm
-from chainrule.plan.products.tiles import Tiles
+from chainrule.plan.products.tiles import Tiles, tiles_for
 
 pytestmark = pytest.mark.skipif(not WIDE, reason="this processor has no AVX2")
+needs_pairs = pytest.mark.skipif(
+    not host_target().multiplies_pairs, reason="this processor has no AVX-512-BF16"
+)
 LINE = 64
 # What the loop of a tile carries from one line to the next.
 CARRIED = re.compile(r"call void @llvm.prefetch.p0\((ptr %c\d+_0), i32 0, i32 3, i32 1\)")
@@ -26,26 +30,26 @@ TOLD = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 def aligned(shape: tuple[int, int], dtype: str) -> np.ndarray:
     """Zeros that begin with a cache line."""
-    count = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    count = shape[0] * shape[1] * as_dtype(dtype).itemsize
     memory = np.zeros(count + LINE, np.uint8)
     start = -memory.ctypes.data % LINE
-    return memory[start : start + count].view(dtype).reshape(shape)
+    return memory[start : start + count].view(as_dtype(dtype)).reshape(shape)
 
 
 def fetched(gemm: Gemm, tiles: Tiles, x: np.ndarray, y: np.ndarray, target: str) -> list[int]:
     """The addresses that the tiles of a product fetch, but for those of the workspace."""
-    module = Module()
-    emit_tiled_product(module, "f", gemm, tiles, x.dtype, 1)
+    module, dtype = Module(), np.dtype(np.float32 if tiles.narrow else x.dtype)
+    emit_tiled_product(module, "f", gemm, tiles, dtype, 1)
     text, count = CARRIED.subn(r"call void @told(\1)", module.text())
     assert count, "no tile fetches"
     code = compile_object(text + "\ndeclare void @told(ptr)\n", TARGETS[target])
     told: list[int] = []
     tell = TOLD(lambda address: told.append(address or 0))
     library = load_objects([code], {"told": ctypes.cast(tell, ctypes.c_void_p).value or 0})
-    number = ctypes.c_float if x.dtype == np.float32 else ctypes.c_double
+    number = ctypes.c_float if dtype == np.float32 else ctypes.c_double
     types = [*[ctypes.c_void_p] * 3, number, number, ctypes.c_void_p, *[ctypes.c_int64] * 2]
-    out = aligned((gemm.n, gemm.m), x.dtype.name)
-    work = aligned((1, tiles.packed_nbytes(x.itemsize)), "uint8")
+    out = aligned((gemm.n, gemm.m), dtype.name)
+    work = aligned((1, tiles.packed_nbytes(dtype.itemsize)), "uint8")
     pointers = (one.ctypes.data for one in (x, y, out))
     ctypes.CFUNCTYPE(None, *types)(library.address("f"))(*pointers, 1, 0, work.ctypes.data, 0, 1)
     begin = work.ctypes.data
@@ -88,3 +92,32 @@ def test_the_next_bunch_is_fetched(dtype: str, groups: int, target: str) -> None
     packed_at_once = set[int]().union(*(lines_of(one) for one in first_of_a_group))
     assert set(found) == lines_of(x) - packed_at_once
     assert len(found) == len(set(found)) * tiles.stacks(gemm)
+
+
+@needs_pairs
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+def test_the_next_block_is_fetched_in_pairs(layout: str) -> None:
+    gemm = of_shape(640, 256, 192, layout)
+    tiles = tiles_for(gemm, np.dtype(np.float32), 64, 1, "ab", True)
+    assert tiles is not None
+    tiles = replace(tiles, stack=3, depth=128, fetches=True)
+    x, y = aligned((640, 256), "bfloat16"), aligned((256, 192), "bfloat16")
+    y = y if layout == "NN" else aligned((192, 256), "bfloat16")
+    found = fetched(gemm, tiles, x, y, "avx512")
+    assert set(found) == lines_of(y[128:] if layout == "NN" else y[:, 128:])
+    assert len(found) == len(set(found)) * tiles.groups
+
+
+@needs_pairs
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_next_bunch_is_fetched_in_pairs(groups: int) -> None:
+    gemm = of_shape(960, 64, 512, "TN")
+    tiles = tiles_for(gemm, np.dtype(np.float32), 64, 1, "ab", True)
+    assert tiles is not None
+    assert tiles.packs_strips
+    tiles = replace(tiles, stack=8, groups=groups, fetches=True)
+    x, y = aligned((64, 960), "bfloat16"), aligned((64, 512), "bfloat16")
+    found = {one // LINE * LINE for one in fetched(gemm, tiles, x, y, "avx512")}
+    first_of_a_group = [x[:, 960 * k // groups :][:, :48] for k in range(groups)]
+    packed_at_once = set[int]().union(*(lines_of(one) for one in first_of_a_group))
+    assert lines_of(x) - packed_at_once <= found <= lines_of(x)  # a bunch is a line and a half

@@ -140,9 +140,8 @@ def compiled(
     memory_nbytes: int | None = None,
 ) -> Artifact:
     """Plan and compile a concrete graph; the rest as for `key_of`."""
-    width = target.vector_nbytes
     made = planned(
-        graph, results, overwrites, threads, width, plain, placement_seconds, memory_nbytes
+        graph, results, overwrites, threads, target, plain, placement_seconds, memory_nbytes
     )
     return artifact_of(made, overwrites, target)
 

@@ -9,6 +9,7 @@ from chainrule.execute.native.native_overhead import code_nbytes, overhead_of
 from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.machine_code.target import Target
 from chainrule.plan.planner import Plan, plan
 from chainrule.schedule.usage import usage_of
 
@@ -19,13 +20,13 @@ def planned(
     results: Sequence[Node],
     overwrites: Mapping[Node, Node] | None,
     threads: int,
-    vector_nbytes: int,
+    target: Target,
     plain: bool = False,
     placement_seconds: float = 0.0,
     memory_nbytes: int | None = None,
 ) -> Plan:
-    """The plan of a concrete graph, as `plan` makes it; values are computed again where a run
-    would need more than `memory_nbytes`, all that a memory report counts included.
+    """The plan of a concrete graph for a target, as `plan` makes it; values are computed again
+    where a run would need more than `memory_nbytes`, all that a memory report counts included.
 
     MemoryLimitError where no plan was found that needs so little.
     """
@@ -34,7 +35,8 @@ def planned(
         results,
         overwrites,
         threads=threads,
-        vector_nbytes=vector_nbytes,
+        vector_nbytes=target.vector_nbytes,
+        multiplies_pairs=target.multiplies_pairs,
         plain=plain,
         placement_seconds=placement_seconds,
     )

@@ -39,6 +39,12 @@ def nanoseconds_of(plan: Plan, inputs: Mapping[Node, np.ndarray]) -> tuple[float
             f"for this machine has {target.vector_nbytes}",
             hint=here,
         )
+    if plan.multiplies_pairs and not target.multiplies_pairs:
+        raise UnsupportedError(
+            f"the plan of {plan.graph.name} is for processors with AVX-512-BF16, and code for "
+            "this machine has no such instructions",
+            hint=here,
+        )
     overwrites, results = dict(plan.overwrites), list(plan.schedule.results)
     machine = Machine(
         artifact_of(plan, overwrites, target, timed=True), Settings(plan.threads, target, False)

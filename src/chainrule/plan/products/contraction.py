@@ -7,7 +7,7 @@ one; one row, one column and one inner axis make the matrices, what remains beco
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations, product
 from math import prod
@@ -26,6 +26,7 @@ NANOSECONDS = 0.0085  # for one scalar product in a large matrix product: 240 GF
 
 Labels = tuple[int, ...]
 Which = Literal["x", "y"]
+Nanoseconds = Callable[[int, int, int], float]  # of a call, by its sizes m, n and k
 
 
 @dataclass(frozen=True)
@@ -164,28 +165,45 @@ def contiguous(labels: Sequence[int], sizes: Mapping[int, int]) -> Operand:
     return Operand(tuple(labels), row_major(tuple(sizes[label] for label in labels)))
 
 
-def plan_contraction(x: Operand, y: Operand, out: Operand, sizes: Mapping[int, int]) -> Gemm | Copy:
-    """The calls that compute the product, or the copy to make first where that is faster.
+def plan_contraction(
+    x: Operand,
+    y: Operand,
+    out: Operand,
+    sizes: Mapping[int, int],
+    nanoseconds: Nanoseconds | None = None,
+) -> Gemm | Copy:
+    """The calls that compute the product, or the copy to make first where that is faster, by about
+    the `nanoseconds` of a call (default: where BLAS multiplies with vectors).
 
     After a Copy ask again with the new strides: each copy makes the rest cheaper, so it ends.
     The pointers of the arrays are to their elements at index 0.
     """
-    return _first(x, y, out, tuple(sizes.items()))
+    return _first(x, y, out, tuple(sizes.items()), nanoseconds or with_vectors)
 
 
 @lru_cache(maxsize=1024)  # a graph has many products of few shapes
-def _first(x: Operand, y: Operand, out: Operand, sizes: tuple[tuple[int, int], ...]) -> Gemm | Copy:
-    return _cheapest({"x": x, "y": y, "out": out}, dict(sizes), ("x", "y"))[1]
+def _first(
+    x: Operand,
+    y: Operand,
+    out: Operand,
+    sizes: tuple[tuple[int, int], ...],
+    nanoseconds: Nanoseconds,
+) -> Gemm | Copy:
+    arrays = {"x": x, "y": y, "out": out}
+    return _cheapest(arrays, dict(sizes), ("x", "y"), nanoseconds)[1]
 
 
 def _cheapest(
-    arrays: dict[str, Operand], sizes: Mapping[int, int], may_copy: tuple[Which, ...]
+    arrays: dict[str, Operand],
+    sizes: Mapping[int, int],
+    may_copy: tuple[Which, ...],
+    nanoseconds: Nanoseconds,
 ) -> tuple[float, Gemm | Copy]:
     """The nanoseconds of the best way, and the first thing to do on it."""
     roles = axes_by_role(arrays, sizes)
     batch, *others = (prod(axis.size for axis in role) for role in roles)
-    best: tuple[float, Gemm | Copy] = _without_copies(roles)
-    if best[0] <= batch * _nanoseconds(*others):
+    best: tuple[float, Gemm | Copy] = _without_copies(roles, nanoseconds)
+    if best[0] <= batch * nanoseconds(*others):
         return best
     # No plan takes less than this.  A bound that is too high would prune the way that a copy was
     # made for, and the copy would be asked for again and again.
@@ -198,7 +216,7 @@ def _cheapest(
             elements = prod(sizes[label] for label in order)
             cost = 100.0 + elements * (1 + 4 / _row_length(order, arrays[which], sizes))
             if cost + least < best[0] and copied != arrays[which]:
-                total = cost + _cheapest({**arrays, which: copied}, sizes, rest)[0]
+                total = cost + _cheapest({**arrays, which: copied}, sizes, rest, nanoseconds)[0]
                 best = min(best, (total, Copy(which, order)), key=lambda way: way[0])
     return best
 
@@ -267,7 +285,7 @@ def _merged(axes: list[Axis]) -> list[Axis]:
     return axes
 
 
-def _without_copies(roles: list[list[Axis]]) -> tuple[float, Gemm]:
+def _without_copies(roles: list[list[Axis]], nanoseconds: Nanoseconds) -> tuple[float, Gemm]:
     """The nanoseconds of the best choice of one row, column and inner axis for the matrices."""
     batch, *others = roles
     found = []
@@ -281,7 +299,7 @@ def _without_copies(roles: list[list[Axis]]) -> tuple[float, Gemm]:
             Loop(axis.size, *by_matrix(gemm, axis), accumulates=axis.out == 0)
             for axis in sorted((*batch, *rest), key=lambda axis: axis.out == 0)
         )
-        cost = prod(loop.size for loop in loops) * _nanoseconds(gemm.m, gemm.n, gemm.k)
+        cost = prod(loop.size for loop in loops) * nanoseconds(gemm.m, gemm.n, gemm.k)
         found.append((cost, replace(gemm, loops=loops)))
     return min(found, key=lambda way: way[0])
 
@@ -334,13 +352,18 @@ def _leading(unit: Axis, other: Axis, array: str) -> int | None:
     return stride if unit.size <= stride <= LARGEST else None
 
 
-def _nanoseconds(m: int, n: int, k: int) -> float:
-    """About what one call takes, of any dtype; only its order of magnitude matters.
+def with_vectors(m: int, n: int, k: int) -> float:
+    """About what one call takes, of any dtype; only its order of magnitude matters."""
+    if 1 in (m, n) and m * n * k > INLINE:
+        return 60.0 + 0.08 * m * n * k
+    return with_matrices(m, n, k)
+
+
+def with_matrices(m: int, n: int, k: int) -> float:
+    """The same where vectors are matrices of one column.
 
     Thin matrices reach a third of the speed of large ones, as measured.
     """
     if m * n * k <= INLINE:
         return 2.0 + 2.0 * m * n + m * n * k
-    if 1 in (m, n):
-        return 60.0 + 0.08 * m * n * k
     return 50.0 + 0.1 * (m * k + k * n + m * n) + NANOSECONDS * (m + 16) * (n + 16) * k

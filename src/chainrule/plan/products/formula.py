@@ -8,6 +8,7 @@ from itertools import groupby
 from chainrule.graph.node import Node
 from chainrule.graph.words import Word, operation
 from chainrule.plan.products.fold import Coefficient, Monomial, Products
+from chainrule.plan.roles import is_widening
 from chainrule.primitives.logic import cast
 from chainrule.primitives.movement import transpose
 from chainrule.primitives.primitive import MOVING
@@ -44,10 +45,13 @@ def _product(node: Node, word: Word, named: Container[Node]) -> str:
 
 
 def operand_text(node: Node, word: Word, named: Container[Node]) -> str:
-    """The name of a value, or of what it rearranges."""
+    """The name of a value, or of what it rearranges or holds in more bytes."""
     around: list[Node] = []
-    while node not in named and isinstance(node.primitive.kernel, MOVING) and len(node.inputs) == 1:
-        around.append(node)
+    while node not in named and len(node.inputs) == 1:
+        if isinstance(node.primitive.kernel, MOVING):
+            around.append(node)
+        elif not is_widening(node):
+            break
         node = node.inputs[0]
     found = word(node)
     for one in reversed(around):

@@ -11,10 +11,12 @@ both matrices always.
 from __future__ import annotations
 
 from math import prod
+from typing import Literal
 
 import numpy as np
 
 from chainrule.dataclass import dataclass, replace
+from chainrule.graph.dtypes import FLOAT32
 from chainrule.plan.products.contraction import Gemm, Loop
 from chainrule.plan.sharing import busiest
 
@@ -34,6 +36,9 @@ PACKED_COLUMNS, PACKED_NBYTES = 25, 48 * 1024
 # many bytes apart: then 256 of them do not fit into the first-level cache, which has few places
 # for each of such addresses.
 FEWEST_PANELS, FAR_NBYTES = 4, 256
+# Of C, for pairs of bfloat16, where A would be packed only for that: with fewer it is widened where
+# it lies.  x W of 1 to 4 rows takes 0.4 to 0.9 of the time so, of 8 rows 1.0 to 1.4 times (Zen 4).
+PAIRED_COLUMNS = 7
 # So many columns of C give every thread groups of strips: then few panels are one stack.  Products
 # p^T g of 64 to 256 rows of p and 1024 to 4096 columns: 0.45 to 0.8 of the time (two threads of a
 # Zen 3, float32).
@@ -68,6 +73,8 @@ BY_BLAS = {32: 1e8}
 # Up to so many flops all strips are to be alike, so that one function serves them.
 UNIFORM = 2e7
 
+Narrow = Literal["", "a", "b", "ab"]
+
 
 @dataclass(frozen=True)
 class Tiles:
@@ -78,6 +85,9 @@ class Tiles:
     `stack` is how many of them.  The strips are in `groups`, and with `packs_strips` copied, too:
     that is for a B whose columns lie side by side.  With `fetches` the tiles bring what is packed
     next into a cache.
+    `narrow` names those of A and B that are bfloat16: they are widened to float32 where they are
+    packed, or else where they are read.  With `pairs` they stay as they are, and steps of the inner
+    index are done, and packed, two at a time.
     """
 
     lanes: int
@@ -89,6 +99,8 @@ class Tiles:
     groups: int = 1
     packs_strips: bool = False
     fetches: bool = False
+    narrow: Narrow = ""
+    pairs: bool = False
 
     @property
     def width(self) -> int:
@@ -96,9 +108,14 @@ class Tiles:
         return self.lanes * self.vectors
 
     @property
+    def steps(self) -> int:
+        """Of a tile: those of the inner index, or pairs of them."""
+        return -(-self.depth // 2) if self.pairs else self.depth
+
+    @property
     def panel_size(self) -> int:
-        """Elements of a packed panel: the inner index is rounded up to whole vectors."""
-        return -(-self.depth // self.lanes) * self.lanes * self.width
+        """Elements (or pairs) of a packed panel: the steps are rounded up to whole vectors."""
+        return -(-self.steps // self.lanes) * self.lanes * self.width
 
     @property
     def bunch(self) -> int:
@@ -107,8 +124,8 @@ class Tiles:
 
     @property
     def bunch_size(self) -> int:
-        """Elements of a packed bunch."""
-        return self.depth * BUNCH_COLUMNS
+        """Elements (or pairs) of a packed bunch."""
+        return self.steps * BUNCH_COLUMNS
 
     def panels(self, gemm: Gemm) -> int:
         """How many C has; the last may be narrower."""
@@ -146,7 +163,7 @@ class Tiles:
 
 
 def is_for_blas(gemm: Gemm, vector_nbytes: int) -> bool:
-    """Whether BLAS is faster than tiles."""
+    """Whether BLAS is faster than tiles, of operands that need not be widened first."""
     most = BY_BLAS.get(vector_nbytes, np.inf)
     return gemm.routine == "gemm" and gemm.m * gemm.n * gemm.k > most
 
@@ -167,15 +184,25 @@ def further_columns(gemm: Gemm) -> list[Loop]:
     return [loop for loop in gemm.loops if not (loop.accumulates or loop in around(gemm))]
 
 
-def tiles_for(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int) -> Tiles | None:
+def tiles_for(
+    gemm: Gemm,
+    dtype: np.dtype,
+    vector_nbytes: int,
+    threads: int,
+    narrow: Narrow = "",
+    multiplies_pairs: bool = False,
+) -> Tiles | None:
     """The tiles of a product that so many threads share; None where BLAS or plain loops do it.
 
-    That is for vectors of less than 32 bytes, for vectors instead of matrices, and for the
-    smallest products.
+    That is for vectors of less than 32 bytes, for the smallest products, and for vectors instead of
+    matrices, unless some of A and B are bfloat16 (`narrow`), which BLAS has no routine for.
     """
     dtype = np.dtype(dtype)
-    if gemm.routine != "gemm" or vector_nbytes not in COLUMNS or dtype.char not in "fd":
+    routines = ("gemm", "gemv") if narrow else ("gemm",)
+    if gemm.routine not in routines or vector_nbytes not in COLUMNS or dtype.char not in "fd":
         return None
+    if narrow == "ab" and multiplies_pairs and (gemm.transa or gemm.n >= PAIRED_COLUMNS):
+        return _in_pairs(gemm, vector_nbytes, threads)
     lanes = vector_nbytes // dtype.itemsize
     columns = COLUMNS[vector_nbytes]
     vectors = min(-(-gemm.m // lanes), max(columns))
@@ -187,11 +214,48 @@ def tiles_for(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int) -> 
         columns=_alike(gemm.n, most) if gemm.flops <= UNIFORM else most,
         depth=_evenly(gemm.k, DEEPEST),
         packs=gemm.transa or (gemm.n >= PACKED_COLUMNS and large),
+        narrow=narrow,
     )
     wanted = PARTS_A_THREAD * threads if threads > 1 else 1
     tiles = _stacked(tiles, gemm, dtype.itemsize, threads, wanted)
-    is_more = tiles.packs_strips or (large and gemm.k > tiles.depth)  # to pack
-    fetches = tiles.packs and tiles.depth >= SHALLOWEST and is_more
+    return _grouped(tiles, gemm, wanted, large)
+
+
+def _in_pairs(gemm: Gemm, vector_nbytes: int, threads: int) -> Tiles:
+    """The tiles of a product of bfloat16 by the instruction for pairs.
+
+    Panels are packed always, and strips where columns lie side by side: else two steps of the inner
+    index do not lie beside each other.
+    """
+    itemsize = FLOAT32.itemsize  # of a pair, and of C
+    lanes, columns = vector_nbytes // itemsize, COLUMNS[vector_nbytes]
+    vectors = min(-(-gemm.m // lanes), max(columns))
+    depth = _evenly(gemm.k, 2 * DEEPEST)
+    large = gemm.m * gemm.k * itemsize // 2 > PACKED_NBYTES
+    tiles = Tiles(
+        lanes=lanes,
+        vectors=vectors,
+        columns=_alike(gemm.n, columns[vectors]) if gemm.flops <= UNIFORM else columns[vectors],
+        depth=depth + depth % 2,
+        packs=True,
+        packs_strips=gemm.transb,
+        narrow="ab",
+        pairs=True,
+    )
+    wanted = PARTS_A_THREAD * threads if threads > 1 else 1
+    panels = tiles.panels(gemm)
+    if gemm.transb or gemm.n * gemm.k * itemsize // 2 > LARGE:
+        shared = panels // threads if gemm.transb else rounds(gemm) * panels // wanted
+        shared = panels if gemm.n >= WIDE else shared
+        stacks = -(-panels // max(1, min(STACKED, shared)))
+        tiles = replace(tiles, stack=-(-panels // stacks))
+    return _grouped(tiles, gemm, wanted, large)
+
+
+def _grouped(tiles: Tiles, gemm: Gemm, wanted: int, large: bool) -> Tiles:
+    """The tiles with groups of strips for so many cells; they fetch where there is more to pack."""
+    is_more = tiles.packs_strips or (large and gemm.k > tiles.depth)
+    fetches = tiles.packs and tiles.steps >= SHALLOWEST and is_more
     most = gemm.n // FEWEST_COLUMNS if tiles.packs else tiles.strips(gemm) // FEWEST_STRIPS
     groups = max(1, min(-(-wanted // tiles.cells(gemm)), most))
     return replace(tiles, groups=groups, fetches=fetches)
@@ -206,7 +270,9 @@ def _stacked(tiles: Tiles, gemm: Gemm, itemsize: int, threads: int, wanted: int)
     if not tiles.packs and not is_wide:
         return tiles
     panels = tiles.panels(gemm)
-    if gemm.transb and tiles.columns <= WIDEST_PACKED and gemm.ldb * itemsize % FAR_NBYTES == 0:
+    apart = gemm.ldb * (2 if "b" in tiles.narrow else itemsize)
+    packable = gemm.transb and tiles.columns <= WIDEST_PACKED and gemm.n > 1
+    if packable and apart % FAR_NBYTES == 0 and not _reads_by_lane(tiles, itemsize):
         sharing = 1 if is_wide else threads
         stacks = -(-panels // max(1, min(STACKED, panels // sharing)))
         stack = -(-panels // stacks)
@@ -225,6 +291,11 @@ def _stacked(tiles: Tiles, gemm: Gemm, itemsize: int, threads: int, wanted: int)
         return tiles
     beside = BESIDE.get(tiles.lanes * itemsize, 1)
     return replace(tiles, stack=max(1, min(beside, tiles.cells(gemm) // wanted)))
+
+
+def _reads_by_lane(tiles: Tiles, itemsize: int) -> bool:
+    """Whether a part of a vector of B is read number by number: AVX2 has no masks of 16 bits."""
+    return "b" in tiles.narrow and tiles.lanes * itemsize < 64
 
 
 def _evenly(size: int, most: int) -> int:

@@ -16,7 +16,14 @@ from math import prod
 import numpy as np
 
 from chainrule.plan.products.contraction import Axis, Gemm, Loop, Operand, axes_by_role, by_matrix
-from chainrule.plan.products.tiles import COLUMNS, DEEPEST, PARTS_A_THREAD, STACKED, Tiles
+from chainrule.plan.products.tiles import (
+    COLUMNS,
+    DEEPEST,
+    PARTS_A_THREAD,
+    STACKED,
+    Narrow,
+    Tiles,
+)
 
 # Steps from which on a table has enough, and the most it may have.
 ENOUGH, LONGEST = 32, 2**14
@@ -99,9 +106,14 @@ def _overlaps(operand: Operand, sizes: Mapping[int, int]) -> bool:
     return prod(size for size, _ in axes) > 1 + sum((size - 1) * stride for size, stride in axes)
 
 
-def windowed_tiles(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int) -> Tiles:
-    """The tiles of such a product.  A is packed but where it has the windows: its rows lie side by
-    side, and few columns, if any, are multiplied with them."""
+def windowed_tiles(
+    gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int, narrow: Narrow = ""
+) -> Tiles:
+    """The tiles of such a product, of which the `narrow` operands are bfloat16.
+
+    A is packed but where it has the windows: its rows lie side by side, and few columns, if any,
+    are multiplied with them.
+    """
     lanes = vector_nbytes // np.dtype(dtype).itemsize
     vectors, columns = -(-gemm.m // lanes), gemm.n
     if gemm.transa:
@@ -117,6 +129,7 @@ def windowed_tiles(gemm: Gemm, dtype: np.dtype, vector_nbytes: int, threads: int
         columns=columns,
         depth=-(-gemm.k // -(-gemm.k // DEEPEST)),
         packs=gemm.transa,
+        narrow=narrow,
     )
     tiles = replace(tiles, stack=min(STACKED, tiles.panels(gemm)))
     wanted = PARTS_A_THREAD * threads if threads > 1 else 1

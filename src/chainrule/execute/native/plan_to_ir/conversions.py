@@ -37,8 +37,11 @@ def from_memory(code: Code, x: Operand, dtype: np.dtype) -> Operand:
     """What memory holds, as it is in registers: bfloat16 is the upper half of a float."""
     if dtype.kind == "b":
         return code.compare("icmp ne", x, constant(0, x.type))
-    if not is_bfloat16(dtype):
-        return x
+    return widened(code, x) if is_bfloat16(dtype) else x
+
+
+def widened(code: Code, x: Operand) -> Operand:
+    """The float whose upper half is x."""
     bits = code.convert("zext", x, like("i32", x.type))
     bits = code.binary("shl", bits, constant(16, bits.type))
     return code.convert("bitcast", bits, like("float", x.type))

@@ -28,9 +28,10 @@ from chainrule.execute.native.products.windowed_code import emit_windowed_produc
 from chainrule.graph.node import Node
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.planner import Plan
+from chainrule.plan.products.calls import Call
 from chainrule.plan.roles import roles_of
 from chainrule.plan.routine_work import RoutineWork
-from chainrule.plan.work import Call, ForeignWork, ProductWork, Work
+from chainrule.plan.work import ForeignWork, ProductWork, Work
 from chainrule.schedule.records import Buffer, Compute
 
 RUNTIME = (
@@ -177,7 +178,7 @@ class Writer:
         """The function of a product."""
         scratch, name = Module(), f"product{len(self.kernels)}"
         if call.tiles is None:
-            emit_product(scratch, name, call.gemm, dtype, call.parts)
+            emit_product(scratch, name, call.gemm, dtype, call.parts, call.narrow)
         else:
             emit = emit_windowed_product if call.gemm.inner else emit_tiled_product
             emit(scratch, name, call.gemm, call.tiles, dtype, call.parts)

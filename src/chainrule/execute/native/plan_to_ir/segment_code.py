@@ -17,9 +17,10 @@ from chainrule.execute.native.products.product_code import SMALLEST, routine_nam
 from chainrule.execute.native.products.scale_factors import Coefficients
 from chainrule.graph.node import Node
 from chainrule.plan.loops.nest import FAILED_NBYTES, NestLayout
+from chainrule.plan.products.calls import Call, Matrix
 from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.rows_work import RowsWork
-from chainrule.plan.work import Call, Matrix, NestWork, ProductWork, Work
+from chainrule.plan.work import NestWork, ProductWork, Work
 from chainrule.primitives.routines import Together
 from chainrule.schedule.records import SCRATCH, Buffer, Compute, aligned
 

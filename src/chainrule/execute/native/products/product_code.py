@@ -10,7 +10,9 @@ import numpy as np
 
 from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand, constant
+from chainrule.execute.native.products.narrow_reads import load_number, memory_types
 from chainrule.plan.products.contraction import Gemm, Loop
+from chainrule.plan.products.tiles import Narrow
 
 GRAIN = 16  # rows or columns, a vector of AVX-512: shares of a matrix begin at multiples of it
 
@@ -65,7 +67,9 @@ def split_axis(gemm: Gemm, parts: int) -> Literal["loops", "rows", "columns"]:
     return next(axis for axis in preferred if slowest(axis) <= enough)
 
 
-def emit_product(module: Module, name: str, gemm: Gemm, dtype: np.dtype, parts: int) -> None:
+def emit_product(
+    module: Module, name: str, gemm: Gemm, dtype: np.dtype, parts: int, narrow: Narrow = ""
+) -> None:
     """`void @name(ptr x, ptr y, ptr out, T alpha, T beta, ptr routine, i64 part, i64 parts)`.
 
     out = alpha x y + beta out, where beta = 0 does not read out, and alpha = 0 leaves NaN where
@@ -73,10 +77,11 @@ def emit_product(module: Module, name: str, gemm: Gemm, dtype: np.dtype, parts: 
     `routine_name`, Fortran's with 32-bit integers; it must not use threads of its own.  The call
     does share `part` of 0 ... `parts` - 1; all shares together are the product, and the same
     split gives the same bits.  With `parts` = 1 here the call does all, whatever it is given.
+    `narrow` are those of A and B that are bfloat16, where no routine is called.
     """
     if not supports(dtype):
         raise TypeError(f"no BLAS routine multiplies matrices of {np.dtype(dtype)}")
-    emitter = _Product(Code(module), gemm, TYPES[np.dtype(dtype)])
+    emitter = _Product(Code(module), gemm, TYPES[np.dtype(dtype)], narrow)
     if not gemm.is_empty:
         emitter.all_shares() if parts == 1 else emitter.one_share(split_axis(gemm, parts))
     emitter.code.do("ret void")
@@ -98,8 +103,9 @@ class _Share:
 class _Product:
     """What the methods below write to and about."""
 
-    def __init__(self, code: Code, gemm: Gemm, type_: str) -> None:
+    def __init__(self, code: Code, gemm: Gemm, type_: str, narrow: Narrow) -> None:
         self.code, self.gemm, self.type = code, gemm, type_
+        self.types = memory_types(narrow, type_)
         self.x, self.y, self.out = (Operand(f"%{name}", "ptr") for name in ("x", "y", "out"))
         self.alpha, self.beta = Operand("%alpha", type_), Operand("%beta", type_)
         self.routine = Operand("%routine", "ptr")
@@ -145,8 +151,9 @@ class _Product:
         """The rounds first ... after - 1 of the batch loops, flattened."""
         gemm, code = self.gemm, self.code
         a, b = (self.x, self.y) if gemm.a_is_x else (self.y, self.x)
-        a = self.moved(a, share.first_row, gemm.lda if gemm.transa else 1)
-        b = self.moved(b, share.first_column, 1 if gemm.transb else gemm.ldb)
+        of_a, of_b, _ = self.types
+        a = moved(code, a, share.first_row, gemm.lda if gemm.transa else 1, of_a)
+        b = moved(code, b, share.first_column, 1 if gemm.transb else gemm.ldb, of_b)
         c = self.moved(self.out, share.first_row, 1)
         c = self.moved(c, share.first_column, gemm.ldc)
         call = {"gemm": self.gemm_call, "gemv": self.gemv_call, "inline": self.inline}
@@ -209,7 +216,7 @@ class _Product:
 
     def offset(self, pointers: Matrices, loops: Sequence[Loop], index: Operand) -> Matrices:
         """Where A, B and C begin in this round of the loops, of which the last is the fastest."""
-        return offset(self.code, pointers, loops, index, self.type)
+        return offset(self.code, pointers, loops, index, self.types)
 
     def gemm_call(self, share: _Share) -> Multiply:
         """What calls gemm: C = alpha op(A) op(B) + beta C.  Its arguments are put down here."""
@@ -256,17 +263,19 @@ class _Product:
         gemm, code = self.gemm, self.code
         down_a, along_a = (gemm.lda, 1) if gemm.transa else (1, gemm.lda)
         down_b, along_b = (gemm.ldb, 1) if gemm.transb else (1, gemm.ldb)
+        of_a, of_b, _ = self.types
 
         def multiply(where: Matrices, alpha: Operand, beta: Operand) -> None:
             a, b, c = where
             forgets = code.compare("fcmp oeq", beta, self.zero)
 
             def element(row: Operand, column: Operand) -> None:
-                left, right = self.moved(a, row, down_a), self.moved(b, column, along_b)
+                left = moved(code, a, row, down_a, of_a)
+                right = moved(code, b, column, along_b, of_b)
 
                 def term(index: Operand, sums: list[Operand]) -> list[Operand]:
-                    one = code.load(self.moved(left, index, along_a), self.type)
-                    other = code.load(self.moved(right, index, down_b), self.type)
+                    one = load_number(code, moved(code, left, index, along_a, of_a), of_a)
+                    other = load_number(code, moved(code, right, index, down_b, of_b), of_b)
                     return [code.fma(one, other, sums[0])]
 
                 if gemm.k == 1:
@@ -320,9 +329,10 @@ def moved(code: Code, base: Operand, index: Operand, stride: int, type_: str) ->
 
 
 def offset(
-    code: Code, pointers: Matrices, loops: Sequence[Loop], index: Operand, type_: str
+    code: Code, pointers: Matrices, loops: Sequence[Loop], index: Operand, types: Sequence[str]
 ) -> list[Operand]:
-    """Where A, B and C begin in this round of the loops, of which the last is the fastest."""
+    """Where A, B and C, of elements of these types, begin in this round of the loops, of which the
+    last is the fastest."""
     found = list(pointers)
     for place, loop in reversed(list(enumerate(loops))):
         digit, size = index, constant(loop.size, "i64")
@@ -330,5 +340,6 @@ def offset(
             digit = code.binary("urem", index, size)
             index = code.binary("udiv", index, size)
         strides = loop.a_stride, loop.b_stride, loop.c_stride
-        found = [moved(code, one, digit, by, type_) for one, by in zip(found, strides, strict=True)]
+        rows = zip(found, strides, types, strict=True)
+        found = [moved(code, one, digit, by, type_) for one, by, type_ in rows]
     return found

@@ -43,7 +43,8 @@ class Region:
         is_over = code.binary("or", self.is_none, code.compare("icmp uge", round_, rounds))
         place = moved(code, self.begin, line, LINE_NBYTES * 8 // BITS[type_], type_)
         place = moved(code, place, round_, self.at_once * self.stride, type_)
-        across, stride = constant(self.across, I64), constant(self.stride, I64)
+        across = constant(self.across, I64)
+        stride = constant(self.stride * BITS[type_] // 8, I64)
         return Fetched(
             code.select(is_over, hot, place),
             code.select(is_over, ZERO, across),
@@ -53,7 +54,8 @@ class Region:
 
 @dataclass(frozen=True)
 class Fetched:
-    """The first address; how many elements further the next panel's is, and the next line."""
+    """The first address; how many elements further the next panel's is, and how many bytes the next
+    line."""
 
     begin: Operand
     across: Operand

@@ -9,9 +9,12 @@ import numpy as np
 
 from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand, constant
+from chainrule.execute.native.products.kernels import I64, number
+from chainrule.execute.native.products.narrow_reads import memory_types
+from chainrule.execute.native.products.pack_kernels import PackKernels
 from chainrule.execute.native.products.product_code import ONE, TYPES, ZERO, moved, offset
 from chainrule.execute.native.products.tile_ahead import STEPS, Region, line_count
-from chainrule.execute.native.products.tile_kernels import I64, Kernels, number
+from chainrule.execute.native.products.tile_kernels import TileKernels
 from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.tiles import BUNCH_COLUMNS, Tiles, around
 
@@ -55,7 +58,10 @@ class TiledProduct:
 
     def __init__(self, code: Code, gemm: Gemm, tiles: Tiles, type_: str) -> None:
         self.code, self.gemm, self.tiles, self.type = code, gemm, tiles, type_
-        self.kernels = Kernels(code.module, gemm, tiles, type_)
+        self.types = memory_types(tiles.narrow, type_)
+        self.of_a, self.of_b, _ = self.types
+        self.packs = PackKernels(code.module, gemm, tiles, type_)
+        self.computes = TileKernels(code.module, gemm, tiles, type_)
         self.batch = around(gemm)
         self.inner = [loop for loop in gemm.loops if loop.accumulates]
         self.work, self.alpha, self.beta = (
@@ -80,7 +86,7 @@ class TiledProduct:
         code, gemm, tiles = self.code, self.gemm, self.tiles
         stack, rest = self.split(index, tiles.stacks(gemm))
         group, turn = self.split(rest, tiles.groups)
-        matrices = offset(code, where, self.batch, turn, self.type)
+        matrices = offset(code, where, self.batch, turn, self.types)
         first = code.binary("mul", stack, number(tiles.stack))
         after = code.binary("add", first, number(tiles.stack))
         panels = first, self.least(after, number(tiles.panels(gemm)))
@@ -91,7 +97,7 @@ class TiledProduct:
             place, turn = self.split(index, blocks)
             begin = code.binary("mul", place, number(tiles.depth))
             depth = self.least(code.binary("sub", number(gemm.k), begin), number(tiles.depth))
-            a, b, c = offset(code, matrices, self.inner, turn, self.type)
+            a, b, c = offset(code, matrices, self.inner, turn, self.types)
             a, b = self.inward(a, b, begin)
             is_first = code.compare("icmp eq", index, ZERO)
             beta = code.select(is_first, self.beta, constant(1.0, self.type))
@@ -103,8 +109,8 @@ class TiledProduct:
     def inward(self, a: Operand, b: Operand, steps: Operand) -> tuple[Operand, Operand]:
         """So many steps of the inner index on in A and B."""
         gemm, code = self.gemm, self.code
-        a = moved(code, a, steps, 1 if gemm.transa else gemm.lda, self.type)
-        return a, moved(code, b, steps, gemm.ldb if gemm.transb else 1, self.type)
+        a = moved(code, a, steps, 1 if gemm.transa else gemm.lda, self.of_a)
+        return a, moved(code, b, steps, gemm.ldb if gemm.transb else 1, self.of_b)
 
     def block(self, one: Block) -> None:
         """Pack, then all tiles."""
@@ -126,8 +132,9 @@ class TiledProduct:
         later = self.next_block(one) if tiles.fetches else None
 
         def strip(index: Operand) -> None:
-            left = self.column(one.b, index, 1 if gemm.transb else gemm.ldb)
-            self.strip(one, index, left, code.binary("sub", index, one.strips[0]), later)
+            left = self.column(one.b, index, 1 if gemm.transb else gemm.ldb, self.of_b)
+            turn = code.binary("sub", index, one.strips[0])
+            self.strip(one, index, left, turn, later, self.of_a)
 
         self.each(*one.strips, strip)
 
@@ -136,16 +143,17 @@ class TiledProduct:
 
         def of_panel(panel: Operand) -> None:
             lies, packed, is_last = self.panel(one, panel)
-            lies = moved(self.code, lies, begin, self.gemm.lda, self.type)
-            packed = moved(self.code, packed, begin, self.tiles.width, self.type)
-            self.kernels.pack(self.code, is_last, lies, packed, count)
+            lies = moved(self.code, lies, begin, self.gemm.lda, self.of_a)
+            step = self.code.binary("lshr", begin, ONE) if self.tiles.pairs else begin
+            packed = moved(self.code, packed, step, self.tiles.width, self.type)
+            self.packs.pack(self.code, is_last, lies, packed, count)
 
         self.each(*one.panels, of_panel)
 
     def panel(self, one: Block, panel: Operand) -> tuple[Operand, Operand, Operand]:
         """Where the panel lies in A, where it is packed, and whether it is the last."""
         code, gemm, tiles = self.code, self.gemm, self.tiles
-        lies = moved(code, one.a, panel, self.apart, self.type)
+        lies = moved(code, one.a, panel, self.apart, self.of_a)
         place = code.binary("sub", panel, one.panels[0])
         packed = moved(code, self.work, place, tiles.panel_size, self.type)
         return lies, packed, code.compare("icmp eq", panel, number(tiles.panels(gemm) - 1))
@@ -163,9 +171,9 @@ class TiledProduct:
         before = code.binary("mul", strip, number(low))
         return code.binary("add", before, self.least(strip, number(wide)))
 
-    def column(self, base: Operand, strip: Operand, stride: int) -> Operand:
+    def column(self, base: Operand, strip: Operand, stride: int, type_: str) -> Operand:
         """Where a strip begins in a matrix whose columns are so many elements apart."""
-        return moved(self.code, base, self.first_column(strip), stride, self.type)
+        return moved(self.code, base, self.first_column(strip), stride, type_)
 
     def bunch(self, one: Block, first: Operand) -> list[Operand]:
         """Pack some strips, then their tiles, which fetch the bunch that follows."""
@@ -173,15 +181,15 @@ class TiledProduct:
         after = self.least(code.binary("add", first, number(tiles.bunch)), one.strips[1])
         begin, end = self.first_column(first), self.first_column(after)
         packed = moved(code, self.work, number(tiles.stack), tiles.panel_size, self.type)
-        lies, beyond = (moved(code, one.b, place, 1, self.type) for place in (begin, end))
-        self.kernels.pack_bunch(code, lies, packed, one.depth, code.binary("sub", end, begin))
+        lies, beyond = (moved(code, one.b, place, 1, self.of_b) for place in (begin, end))
+        self.packs.pack_bunch(code, lies, packed, one.depth, code.binary("sub", end, begin))
         later = None
         if tiles.fetches:
-            rows = tiles.depth // STEPS  # of one tile
+            rows = tiles.steps // STEPS  # of one tile
             later = Region(
                 begin=beyond,
                 stride=self.gemm.ldb,
-                lines=line_count(BUNCH_COLUMNS, self.type),
+                lines=line_count(BUNCH_COLUMNS, self.of_b),
                 rows=tiles.depth,
                 at_once=rows * tiles.stack,
                 across=rows * self.gemm.ldb,
@@ -191,7 +199,7 @@ class TiledProduct:
         def strip(index: Operand) -> None:
             place = code.binary("sub", self.first_column(index), begin)
             left = moved(code, packed, place, 1, self.type)
-            self.strip(one, index, left, code.binary("sub", index, first), later)
+            self.strip(one, index, left, code.binary("sub", index, first), later, self.of_b)
 
         self.each(first, after, strip)
         return []
@@ -199,27 +207,34 @@ class TiledProduct:
     def next_block(self, one: Block) -> Region:
         """What of A is packed after this block: the tiles of each panel fetch its own part."""
         code, gemm, tiles = self.code, self.gemm, self.tiles
-        a = moved(code, one.a, one.panels[0], self.apart, self.type)
-        a = moved(code, a, number(tiles.depth), 1 if gemm.transa else gemm.lda, self.type)
+        a = moved(code, one.a, one.panels[0], self.apart, self.of_a)
+        a = moved(code, a, number(tiles.depth), 1 if gemm.transa else gemm.lda, self.of_a)
         length, rows = (tiles.depth, tiles.width) if gemm.transa else (tiles.width, tiles.depth)
         return Region(
             begin=a,
             stride=gemm.lda,
-            lines=line_count(length, self.type),
+            lines=line_count(length, self.of_a),
             rows=rows,
-            at_once=tiles.depth // STEPS,
+            at_once=tiles.steps // STEPS,
             across=self.apart,
             is_none=one.is_last,
         )
 
     def strip(
-        self, one: Block, index: Operand, left: Operand, turn: Operand, later: Region | None
+        self,
+        one: Block,
+        index: Operand,
+        left: Operand,
+        turn: Operand,
+        later: Region | None,
+        of_later: str,
     ) -> None:
-        """All tiles of a strip of B, which lies at `left`; the `turn`-th of those that fetch."""
+        """All tiles of a strip of B, which lies at `left`; the `turn`-th of those that fetch
+        `later`, which is of this type."""
         code, gemm, tiles = self.code, self.gemm, self.tiles
-        above = self.column(one.c, index, gemm.ldc)
+        above = self.column(one.c, index, gemm.ldc, self.type)
         is_wide = code.compare("icmp ult", index, number(gemm.n % tiles.strips_together(gemm)))
-        ahead = None if later is None else later.share(code, self.type, turn, self.work)
+        ahead = None if later is None else later.share(code, of_later, turn, self.work)
 
         def tile(panel: Operand) -> None:
             lies, packed, is_last = self.panel(one, panel)
@@ -228,8 +243,8 @@ class TiledProduct:
             operands = [source, left, corner, one.depth, self.alpha, one.beta]
             if ahead is not None:
                 place = code.binary("sub", panel, one.panels[0])
-                operands += ahead.of_panel(code, place, self.type)
-            self.kernels.tile(code, is_last, is_wide, *operands)
+                operands += ahead.of_panel(code, place, of_later)
+            self.computes.tile(code, is_last, is_wide, *operands)
 
         self.each(*one.panels, tile)
 

@@ -7,10 +7,10 @@ from hashlib import sha256
 import numpy as np
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand
-from chainrule.execute.native.plan_to_ir.emit_instances import masked_load
+from chainrule.execute.native.products.kernels import I64, call, choice, number
+from chainrule.execute.native.products.narrow_reads import load_number, load_vector
 from chainrule.execute.native.products.product_code import TYPES, moved, offset
 from chainrule.execute.native.products.tile_code import Block, TiledProduct
-from chainrule.execute.native.products.tile_kernels import I64, call, choice, number
 from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.tiles import Tiles, further_columns
 from chainrule.plan.products.windowed import table
@@ -31,8 +31,8 @@ class _WindowedProduct(TiledProduct):
         self.further = further_columns(gemm)
         steps = table(gemm.inner, "a")
         self.is_run = tiles.packs and gemm.lda != 1 and steps == list(range(gemm.k))
-        self.of_a = "" if self.is_run else _table(code.module, steps)
-        self.of_b = _table(code.module, table(gemm.inner, "b"))
+        self.table_a = "" if self.is_run else _table(code.module, steps)
+        self.table_b = _table(code.module, table(gemm.inner, "b"))
 
     def inward(self, a: Operand, b: Operand, steps: Operand) -> tuple[Operand, Operand]:
         """The tables say where it goes on."""
@@ -49,11 +49,11 @@ class _WindowedProduct(TiledProduct):
         code = self.code
         lies, packed, is_last = self.panel(one, panel)
         if self.is_run:
-            lies = moved(code, lies, one.begin, 1, self.type)
-            self.kernels.pack(code, is_last, lies, packed, one.depth)
+            lies = moved(code, lies, one.begin, 1, self.of_a)
+            self.packs.pack(code, is_last, lies, packed, one.depth)
             return
-        places = self.from_step(self.of_a, one.begin)
-        names = [self.packing(width) for width in self.kernels.widths]
+        places = self.from_step(self.table_a, one.begin)
+        names = [self.packing(width) for width in self.packs.widths]
         lda = number(self.gemm.lda)
         call(code, choice(code, is_last, names), lies, lda, packed, one.depth, places)
 
@@ -62,17 +62,19 @@ class _WindowedProduct(TiledProduct):
         code, gemm, tiles = self.code, self.gemm, self.tiles
         together = tiles.strips_together(gemm)
         strip, turn = self.split(index, together)
-        _, b, c = offset(code, (one.a, one.b, one.c), self.further, turn, self.type)
-        left, above = self.column(b, strip, gemm.ldb), self.column(c, strip, gemm.ldc)
+        _, b, c = offset(code, (one.a, one.b, one.c), self.further, turn, self.types)
+        left = self.column(b, strip, gemm.ldb, self.of_b)
+        above = self.column(c, strip, gemm.ldc, self.type)
         is_wide = code.compare("icmp ult", strip, number(gemm.n % together))
-        places = [self.from_step(of, one.begin) for of in (self.of_b, self.of_a or self.of_b)]
+        tables = self.table_b, self.table_a or self.table_b
+        places = [self.from_step(table, one.begin) for table in tables]
 
         def tile(panel: Operand) -> None:
             lies, packed, is_last = self.panel(one, panel)
             corner = moved(code, above, panel, tiles.width, self.type)
             source = packed if tiles.packs else lies
             operands = source, left, corner, one.depth, self.alpha, one.beta, *places
-            self.kernels.tile(code, is_last, is_wide, *operands)
+            self.computes.tile(code, is_last, is_wide, *operands)
 
         self.each(*one.panels, tile)
 
@@ -90,35 +92,32 @@ class _WindowedProduct(TiledProduct):
         lanes, pitch = self.tiles.lanes, self.tiles.width
         code, is_beside = Code(self.code.module), self.gemm.lda == 1
         name = f"@pack_by_table_{'beside_' * is_beside}{width}_{pitch}_{lanes}_{self.type}"
+        name += f"_{self.of_a}" * (self.of_a != self.type)
         a, work, places = (Operand(f"%{one}", "ptr") for one in ("a", "work", "table"))
         lda, depth = Operand("%lda", I64), Operand("%depth", I64)
-        vector = self.kernels.vector
+        vector = self.packs.vector
 
         def step(index: Operand, _: list[Operand]) -> list[Operand]:
             further = code.load(code.address(places, index, I64), I64)
-            lies = code.address(a, further, self.type)
+            lies = code.address(a, further, self.of_a)
             place = code.address(work, code.binary("mul", index, number(pitch)), self.type)
-            for v, mask in enumerate(self.kernels.masks(width, lanes)):
+            for v, mask in enumerate(self.packs.masks(width, lanes)):
                 first = v * lanes
                 if is_beside:
-                    here = code.address(lies, number(first), self.type)
-                    value = (
-                        code.load(here, vector)
-                        if mask is None
-                        else masked_load(code, here, vector, mask)
-                    )
+                    here = code.address(lies, number(first), self.of_a)
+                    value = load_vector(code, here, self.of_a, vector, mask)
                 else:
                     value = Operand("zeroinitializer", vector)
                     for lane in range(min(lanes, width - first)):
-                        row = moved(code, lies, lda, first + lane, self.type)
-                        one = code.load(row, self.type)
+                        row = moved(code, lies, lda, first + lane, self.of_a)
+                        one = load_number(code, row, self.of_a)
                         text = f"insertelement {vector} {value.text}, {self.type} {one.text}"
                         value = code.emit(f"{text}, i32 {lane}", vector)
                 code.store(value, code.address(place, number(first), self.type))
             return []
 
         code.loop(number(0), depth, 1, [], step)
-        return self.kernels.written(code, name, [a, lda, work, depth, places])
+        return self.packs.written(code, name, [a, lda, work, depth, places])
 
 
 def _table(module: Module, steps: list[int]) -> str:

@@ -363,9 +363,8 @@ def plan_for(
 ) -> Plan:
     """The plan that `machine_for` compiles with these settings (default: those of now)."""
     threads, target, plain, seconds, nbytes = settings or settings_now()
-    width = target.vector_nbytes
     with making:
-        return planned(graph, results, overwrites, threads, width, plain, seconds, nbytes)
+        return planned(graph, results, overwrites, threads, target, plain, seconds, nbytes)
 
 
 def wants_plain_order() -> bool:
