@@ -213,13 +213,23 @@ def test_simplify_and_deduplicate_see_through_bodies() -> None:
     assert close(smaller.run(xs=xs).outputs, graph.run(xs=xs).outputs)
 
 
-def test_strict_refuses_a_loop_by_name_and_line() -> None:
+def test_strict_accepts_a_loop() -> None:
     W, U, b = weights()
     graph = cr.trace(objective, np.ones((9, 2)), W, U, b)
+    given = {"x": np.ones((9, 2)), "W": W, "U": U, "b": b}
+    found = graph.compile(strict=True, executor="native")(**given)
+    assert close(found, graph.run(**given).outputs)
+
+
+def test_strict_refuses_a_loop_with_what_has_no_kernel_by_name_and_line() -> None:
+    def sorted_rows(x):
+        return cr.scan(lambda s, row: (np.sort(s + row), None), np.zeros(3), x)[0]
+
+    graph = cr.trace(sorted_rows, np.ones((9, 3)))
     with pytest.raises(UnsupportedError) as refused:
-        graph.compile(strict=True, executor="native")(x=np.ones((9, 2)), W=W, U=U, b=b)
-    assert "scan[body=step" in str(refused.value)
-    assert "cr.scan(cell(W, U, b), h, x)" in str(refused.value)
+        graph.compile(strict=True, executor="native")
+    assert "scan[body=" in str(refused.value)
+    assert "cr.scan(lambda s, row" in str(refused.value)
 
 
 def test_threads_share_a_compiled_body() -> None:

@@ -154,6 +154,10 @@ def chosen(x: Any) -> Any:
     return cr.cond(np.sum(x) > 0, lambda x: x @ x, lambda x: x * 2, x)
 
 
+def chosen_and_sorted(x: Any) -> Any:
+    return cr.cond(np.sum(x) > 0, lambda x: x @ x, lambda x: np.sort(x, axis=0), x)
+
+
 @needs_native
 @pytest.mark.parametrize(
     ("function", "parts"),
@@ -162,7 +166,8 @@ def chosen(x: Any) -> Any:
         (lambda x: np.sort(x, axis=0), ("buffers of NumPy",)),
         (lambda x: np.linalg.inv(x), ("buffers of BLAS",)),
         (lambda x: np.linalg.pinv(x), ("buffers of BLAS", "buffers of NumPy")),
-        (chosen, ("buffers of BLAS", "buffers of NumPy")),
+        (chosen, ()),
+        (chosen_and_sorted, ("buffers of BLAS", "buffers of NumPy")),
     ],
 )
 def test_buffers_of_libraries_are_told_where_compiled_code_calls_them(

@@ -12,6 +12,7 @@ import pytest
 import chainrule as cr
 from chainrule.execute.executors import prepare
 from chainrule.plan.duration import BEHIND, _of_vector, plan_nanoseconds, work_nanoseconds
+from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.loops.loop_work import Kind
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.planner import plan
@@ -19,7 +20,7 @@ from chainrule.plan.sharing import Sharing, busiest
 from chainrule.plan.speeds import SPEEDS, Level, speeds_of
 from chainrule.plan.untouched import untouched
 from chainrule.plan.weights import weight
-from chainrule.plan.work import ForeignWork, ProductWork
+from chainrule.plan.work import ProductWork
 from chainrule.schedule.records import Buffer
 
 WIDTHS = sorted(SPEEDS)
@@ -278,7 +279,7 @@ def test_a_loop_takes_what_it_copies():
             h=cr.float32[side, side],
         )
         made = plan(graph, [node for _, node in graph.outputs], vector_nbytes=32)
-        return next(one for one in made.works if isinstance(one, ForeignWork)), made.speeds
+        return next(one for one in made.works if isinstance(one, FlowWork)), made.speeds
 
     nbytes = 128 * 128 * 4
     (plain, speeds), (moved, _), (kept, _) = works(0, False), works(1, False), works(0, True)

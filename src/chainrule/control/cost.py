@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
-import numpy as np
-
-from chainrule.graph.body import Body, bodies_of
+from chainrule.graph.body import Body, Chosen, Scanned, Whiled, bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
 from chainrule.primitives.arithmetic import add
-from chainrule.primitives.primitive import Library, Places
+from chainrule.primitives.primitive import Library
 
 
 def _shorter(graph: Graph, same_bits: bool) -> Iterable[Graph]:
@@ -31,16 +29,13 @@ def _quicker(graph: Graph, sizes: Mapping[str, int]) -> Iterable[Graph]:
     return [summed(form, sizes) for form in (kept(once, sizes), once, graph)]
 
 
-def places(body: Body, constants: int, carries: int) -> Places:
-    """Where large outputs of a scan's body may lie.
-
-    Over states, but those that are stacked, too; in rows, but for what is a state, too; not what is
-    given as it is.
-    """
+def over(body: Body, constants: int, carries: int) -> dict[Node, Node]:
+    """Which states of a scan's body lose their place to which large outputs: not those that are
+    stacked, too, nor to what is given as it is."""
     before = [item.node for item in body.graph.inputs][constants : constants + carries]
     outputs = [node for _, node in body.graph.outputs]
     given = {item.node for item in body.graph.inputs}
-    over = {
+    return {
         one: after
         for one, after in zip(before, outputs, strict=False)
         if one.type.nbytes >= (SUM_NBYTES if is_sum(one, after) else LARGE_NBYTES)
@@ -48,8 +43,6 @@ def places(body: Body, constants: int, carries: int) -> Places:
         and after not in given
         and outputs[:carries].count(after) == 1
     }
-    rows = [one for one in outputs[carries:] if one not in given and one not in outputs[:carries]]
-    return Places(over, frozenset(one for one in rows if one.type.nbytes >= LARGE_NBYTES))
 
 
 def is_sum(before: Node, after: Node) -> bool:
@@ -60,31 +53,10 @@ def is_sum(before: Node, after: Node) -> bool:
     return after.primitive is add
 
 
-def _places(out: Node) -> Places:
-    return places(out.param("body"), out.param("constants"), out.param("carries"))
-
-
-def _copied(out: Node, operands: Sequence[np.ndarray]) -> int:
-    """Bytes of the rows that do not lie in C order, of states that have no place over those before,
-    and of stacked outputs that are other values already."""
-    body, carries = out.param("body"), out.param("carries")
-    first = out.param("constants") + carries
-    over = _places(out).carried
-    given = [item.node for item in body.graph.inputs]
-    outputs = [node for _, node in body.graph.outputs]
-    copied = [
-        row
-        for row, whole in zip(given[first:], operands[first:], strict=True)
-        if len(whole) and not whole[0, ...].flags.c_contiguous
-    ]
-    states = given[first - carries : first]
-    copied += [after for one, after in zip(states, outputs, strict=False) if one not in over]
-    there = {*given, *over.values()}
-    for one in outputs[carries:]:
-        if one in there:
-            copied.append(one)
-        there.add(one)
-    return sum(int(one.type.nbytes) for one in copied)
+def _whiled(out: Node) -> Whiled | None:
+    """None of a way back through a loop."""
+    forth = "step" not in dict(out.params)
+    return Whiled(*map(out.param, Whiled._fields)) if forth else None
 
 
 SUM_NBYTES = 1 << 12
@@ -93,11 +65,11 @@ SCAN = Library(
     turns=lambda out: out.param("length"),
     shorter=_shorter,
     quicker=_quicker,
-    places=_places,
-    copied=_copied,
+    flow=lambda out: Scanned(*map(out.param, Scanned._fields)),
+    over=lambda out: over(out.param("body"), out.param("constants"), out.param("carries")),
 )
-COND = Library()
-WHILE = Library(turns=lambda out: None)
+COND = Library(flow=lambda out: Chosen(*map(out.param, Chosen._fields)))
+WHILE = Library(turns=lambda out: None, flow=_whiled)
 
 
 def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:

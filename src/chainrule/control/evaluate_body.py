@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from chainrule.execute.reference import apply, shared
 from chainrule.graph.body import Body
+from chainrule.graph.node import Node
 from chainrule.graph.types import ArrayType
-from chainrule.primitives.primitive import Places
 from chainrule.primitives.sources import is_uniform
 from chainrule.schedule.lives import Life
 from chainrule.schedule.turns import order_of, turns_of
@@ -72,23 +73,19 @@ class Program:
                 values[one] = None
         return [kept[one] for one in self.outputs]
 
-    def scan(self, *_: Any) -> bool:
-        """All iterations of a scan at once: False, as Python does one after another."""
-        return False
 
-
-OWN_PLACES = Places()
+NOTHING: Mapping[Node, Node] = MappingProxyType({})
 
 
 def program_of(
     body: Body,
     xp: Any = np,
     iterations: int | None = 1,
-    places: Places = OWN_PLACES,
+    over: Mapping[Node, Node] = NOTHING,
 ) -> Any:
     """What evaluates a concrete body: its program, made once, or what `xp` has for as many
-    iterations (None: nobody knows); that one may write outputs to these places."""
-    found = None if xp is np else xp.program_of(body, iterations, places)
+    iterations (None: nobody knows); that one may write these outputs over these inputs."""
+    found = None if xp is np else xp.program_of(body, iterations, over)
     return found or body.made.get("program") or body.made.setdefault("program", Program(body))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.control.cost import SCAN, flops, places
+from chainrule.control.cost import SCAN, flops, over
 from chainrule.control.evaluate_body import in_c_order, program_of, result_of, store
 from chainrule.control.numpy_source import scan_python
 from chainrule.control.packing import packed_type, result_types, stacked_type, strong
@@ -69,7 +69,7 @@ def _evaluate(
     if has_loops(xp):
         params = {"constants": constants, "dtype": dtype, "length": length, "reverse": reverse}
         return scanned(xp, *arrays, body=body, carries=carries, **params)
-    program = program_of(body, xp, length, places(body, constants, carries))
+    program = program_of(body, xp, length, over(body, constants, carries))
     fixed = [in_c_order(one) for one in arrays[:constants]]
     slices = arrays[constants + carries :]
     types = [node.type for _, node in body.graph.outputs]
@@ -85,8 +85,6 @@ def _evaluate(
     ]
     stacks = [*own]
     store(states, arrays[constants : constants + carries])
-    if program.scan(fixed, states, slices, stacks, length, reverse):
-        return flat
     row_of = [_rows(one) for one in slices]
     for step in range(length - 1, -1, -1) if reverse else range(length):
         found = program([*fixed, *states, *[row(step) for row in row_of]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
@@ -54,6 +54,45 @@ class Body:
 
     def __repr__(self) -> str:
         return f"<body {self.key}>"
+
+
+class Scanned(NamedTuple):
+    """`body` done `length` times.
+
+    It reads `constants` values as they are, then `carries` values, which its first outputs replace,
+    then one row of each further operand, from the last row on if `reverse`.  Its other outputs are
+    rows, too: the result holds the last carries of its dtype, then the stacked rows of each of
+    these.
+    """
+
+    body: Body
+    constants: int
+    carries: int
+    length: int
+    reverse: bool
+
+
+class Whiled(NamedTuple):
+    """`body` done as long as `condition` holds, a boolean of the same operands: `constants` values
+    as they are, then `carries` values.  More than `limit` iterations are a failure; None: there is
+    no limit.  The result holds the last carries of its dtype."""
+
+    body: Body
+    condition: Body
+    constants: int
+    carries: int
+    limit: int | None
+
+
+class Chosen(NamedTuple):
+    """One of two bodies done, by the first operand, on the other operands; the result holds what it
+    gives."""
+
+    if_true: Body
+    if_false: Body
+
+
+Flow = Scanned | Whiled | Chosen
 
 
 def bodies_of(node: Node) -> Iterator[Body]:

@@ -11,6 +11,7 @@ from math import inf
 from chainrule.dataclass import dataclass, replace
 from chainrule.graph.node import Node
 from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.fragments import Fragments
 from chainrule.plan.least_load import LeastLoad
 from chainrule.plan.planner import Plan
@@ -19,7 +20,7 @@ from chainrule.plan.speeds import Speeds
 from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.tasks import Tasks, may_repeat, tasks_of
 from chainrule.plan.ways import Way, ways
-from chainrule.plan.work import ForeignWork, Work
+from chainrule.plan.work import Work
 from chainrule.schedule.lives import BEFORE, lives_of
 from chainrule.schedule.records import aligned
 

@@ -6,7 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from math import inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from chainrule.graph.body import Chosen
 from chainrule.graph.node import Node
+from chainrule.plan.flow_work import FlowWork
+from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.loops.sweeps import Sweep
@@ -22,7 +25,7 @@ from chainrule.plan.sharing import busiest
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.untouched import untouched
 from chainrule.plan.weights import weight
-from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
+from chainrule.plan.work import NestWork, ProductWork, Work
 from chainrule.primitives.primitive import Given
 from chainrule.primitives.routines import WIDE
 
@@ -89,12 +92,21 @@ def _nanoseconds(work: Work, speeds: Speeds, lying: Lying) -> float:
             return node_nanoseconds(work.node, speeds.numpy)
         case ForeignWork():
             each = sum(work_nanoseconds(one, speeds) for one in work.works)
-            each += speeds.turn if is_repeated_by_code(work) else speeds.iteration
-            each += speeds.moving(2 * work.copied_nbytes)
+            each += speeds.iteration
             # what iterations read and write row by row comes from where all of it lies
             arrays = {one: nbytes_of(one) for one in (*work.reads, work.node)}
             whole = _moving(arrays, speeds, lying)
             return speeds.loop + (iterations(work.node) or 1) * each + whole
+        case FlowWork():
+            bodies = [
+                sum(work_nanoseconds(one, speeds) for one in body.plan.works)
+                for body in work.bodies
+            ]
+            chosen = isinstance(work.flow, Chosen)
+            each = (max if chosen else sum)(bodies) + speeds.moving(2 * work.copied_nbytes)
+            times = 1 if chosen else iterations(work.node) or 1
+            arrays = {one: nbytes_of(one) for one in (*work.reads, work.node)}
+            return speeds.instruction + times * each + _moving(arrays, speeds, lying)
 
 
 def _moving(nodes: Mapping[Node, float], speeds: Speeds, lying: Lying) -> float:
@@ -106,12 +118,6 @@ def _moving(nodes: Mapping[Node, float], speeds: Speeds, lying: Lying) -> float:
 
 def _is_given(node: Node) -> bool:
     return isinstance(node.primitive.kernel, Given)
-
-
-def is_repeated_by_code(work: ForeignWork) -> bool:
-    """Whether machine code goes from iteration to iteration: a scan of kernels alone."""
-    foreign = not work.works or any(isinstance(one, ForeignWork) for one in work.works)
-    return not foreign and "condition" not in dict(work.node.params)
 
 
 def _shared(nanoseconds: float, busiest: float, speeds: Speeds) -> float:

@@ -8,37 +8,74 @@ copied: piece by piece where it can, at once where it may read what it writes ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.body import Body, bodies_of, holds_bodies
 from chainrule.graph.node import Node
+from chainrule.plan.checks import Check, checks_of
 from chainrule.plan.pieces import evaluation_nbytes, piece_of
 from chainrule.plan.roles import nbytes_of, repeats_compiled_code
-from chainrule.primitives.primitive import Library, Places
+from chainrule.primitives.primitive import Library
 from chainrule.primitives.sources import is_uniform
 from chainrule.schedule.in_numpy import taken_nbytes, without_memory
 from chainrule.schedule.plain import Outlines, iteration_nbytes
 from chainrule.schedule.records import aligned
 
 if TYPE_CHECKING:
+    from chainrule.plan.planner import Plan
     from chainrule.plan.work import Work
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignWork:
+    """A node that has no kernel; what it takes, see `foreign.needs`.
+
+    `fails`: it may stop the run by more than its `checks`, whenever it runs.  `works` are those of
+    one iteration, of a loop whose bodies are compiled.
+    """
+
+    node: Node
+    reads: tuple[Node, ...]
+    fails: bool
+    inner: tuple[Node, ...] = ()
+    label: str = ""
+    workspace_nbytes: int = 0
+    allocated_nbytes: int = 0
+    works: tuple[Work, ...] = ()
+
+    @property
+    def writes(self) -> tuple[Node, ...]:
+        """The one node."""
+        return (self.node,)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Those of its indices."""
+        return checks_of(self.writes)
 
 
 class Needs(NamedTuple):
     """Bytes of the arena, and those that are allocated outside of it at its fullest; of a loop of
-    compiled bodies, the works of one iteration, and the bytes that are copied beside them."""
+    compiled bodies, the works of one iteration; of a body, its plan."""
 
     workspace_nbytes: int
     allocated_nbytes: int
     works: tuple[Work, ...] = ()
-    copied_nbytes: int = 0
+    plan: Plan | None = None
+
+
+class OfBody(Protocol):
+    """What iterations of a compiled body take; `alone`: on one thread."""
+
+    def __call__(self, body: Body, over: Mapping[Node, Node], *, alone: bool = False) -> Needs: ...
 
 
 def needs(
     node: Node,
     reads: Mapping[Node, tuple[int, ...]],
-    of_body: Callable[[Body, Places], Needs],
+    of_body: OfBody,
     *,
     direct: bool,
 ) -> Needs:
@@ -71,26 +108,57 @@ def needs(
         return Needs(0, max(fullest, held + evaluation_nbytes(node, piece, operands)))
     workspace, scratch = 0, taken_nbytes(node, operands)
     works: tuple[Work, ...] = ()
-    copied = 0
     if repeats_compiled_code(node):
         bodies = list(bodies_of(node))
-        found = [of_body(body, places_in(node)) for body in bodies]
+        found = [of_body(body, over_in(node)) for body in bodies]
         workspace = sum(one.workspace_nbytes for one in found)
         scratch -= max(map(iteration_nbytes, bodies))
         scratch += max(one.allocated_nbytes for one in found)
         works = tuple(work for one in found for work in one.works)
-        kernel = node.primitive.kernel
-        if isinstance(kernel, Library) and kernel.copied is not None:
-            copied = kernel.copied(node, operands)
     result = 0 if direct else nbytes_of(node)
-    return Needs(workspace, max(fullest, held + scratch + result), works, copied)
+    return Needs(workspace, max(fullest, held + scratch + result), works)
 
 
-def places_in(node: Node) -> Places:
-    """Where compiled iterations of a loop may put large outputs."""
+def needs_of_body(
+    body: Body,
+    over: Mapping[Node, Node],
+    *,
+    alone: bool = False,
+    settings: tuple[int, int, bool, bool],
+) -> Needs:
+    """What the iterations of a compiled body take, by the plan that it has with these settings:
+    threads, bytes of a vector, whether it multiplies pairs, and whether the order is plain."""
+    from chainrule.plan.planner import plan  # which plans bodies by this function
+
+    threads, vector_nbytes, multiplies_pairs, plain = settings
+    threads = 1 if alone else threads
+    key = ("needs", threads, *settings[1:], *numbers_of(body, over))
+    found = body.made.get(key)
+    if found is None:
+        outputs = [node for _, node in body.graph.outputs]
+        made = plan(
+            body.graph,
+            outputs,
+            over,
+            threads=threads,
+            vector_nbytes=vector_nbytes,
+            multiplies_pairs=multiplies_pairs,
+            plain=plain,
+            nested=True,
+        )
+        schedule = made.schedule
+        taken = {*made.overwrites.values()}
+        workspace = workspace_of_iterations(schedule.scratch_nbytes, body, taken)
+        nbytes = schedule.allocated_nbytes
+        found = body.made[key] = Needs(workspace, nbytes, made.works, plan=made)
+    return found
+
+
+def over_in(node: Node) -> Mapping[Node, Node]:
+    """Which inputs of its body may lose their place to which outputs, in compiled iterations."""
     kernel = node.primitive.kernel
     assert isinstance(kernel, Library)
-    return Places() if kernel.places is None else kernel.places(node)
+    return {} if kernel.over is None else kernel.over(node)
 
 
 def numbers_of(body: Body, overwrites: Mapping[Node, Node]) -> list[tuple[int, int]]:

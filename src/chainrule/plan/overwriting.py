@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeGuard
 
 from chainrule.graph.node import Node
+from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.fuse import is_one_hot, is_row_lookup
 from chainrule.plan.loops.loop_work import Instance, Kind, Store
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.roles import size_of
 from chainrule.plan.rows_work import RowsWork
-from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
+from chainrule.plan.work import NestWork, ProductWork, Work
 from chainrule.primitives.movement import broadcast_to, reshape
 from chainrule.primitives.primitive import MOVING, Gather, Library
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.dataclass import dataclass
 from chainrule.errors import SizeError
-from chainrule.graph.body import Body
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.graph import Graph
 from chainrule.graph.in_notebooks import ShownByText
 from chainrule.graph.node import Node, topological
 from chainrule.graph.uses import uses
 from chainrule.plan.choose_stored import stored_values
-from chainrule.plan.foreign import Needs, numbers_of, workspace_of_iterations
+from chainrule.plan.foreign import ForeignWork, needs_of_body
 from chainrule.plan.loops.fuse import Nest
 from chainrule.plan.loops.loop_work import Builder, NotAffineError
 from chainrule.plan.order import Alone, Ordering, Unit
@@ -31,9 +30,8 @@ from chainrule.plan.routine_work import factors_of, with_factors
 from chainrule.plan.speeds import Speeds, speeds_of
 from chainrule.plan.storage import Outside, Storage
 from chainrule.plan.touched_rows import with_touched_rows
-from chainrule.plan.work import ForeignWork, Work, Worker
+from chainrule.plan.work import Work, Worker
 from chainrule.primitives.affine import row_major
-from chainrule.primitives.primitive import Places
 from chainrule.schedule.records import Buffer, Compute, Schedule
 
 if TYPE_CHECKING:
@@ -108,6 +106,12 @@ class Plan(NotPickled, ShownByText):
         return found
 
     @property
+    def arenas(self) -> dict[Node, str]:
+        """Where the results lie: the names of the arrays given from outside."""
+        into = {n: b for one in self.computes for n, b in zip(one.nodes, one.into, strict=True)}
+        return {node: into[node].arena for node in self.schedule.results}
+
+    @property
     def foreign(self) -> list[Node]:
         """The nodes that have no kernel."""
         return [one.node for one in self.works if isinstance(one, ForeignWork)]
@@ -123,6 +127,7 @@ def plan(
     multiplies_pairs: bool = False,
     plain: bool = False,
     placement_seconds: float = 0.0,
+    nested: bool = False,
 ) -> Plan:
     """The plan that computes `results` of a concrete graph (all its sizes are integers).
 
@@ -132,7 +137,7 @@ def plan(
     vectors, `multiplies_pairs` whether it has an instruction that multiplies pairs of bfloat16 and
     adds them up in float32; with `plain` instructions stay in the order of the graph, whatever
     memory that takes.  Where quick offsets waste scratch memory, better ones are searched for
-    `placement_seconds`.
+    `placement_seconds`.  `nested`: it is the body of a loop or a choice.
     SizeError where a size is a name.
     """
     if graph.sizes:
@@ -147,33 +152,11 @@ def plan(
         threads=threads,
         vector_nbytes=vector_nbytes,
         multiplies_pairs=multiplies_pairs,
-        of_body=partial(_of_body, settings=settings),
+        of_body=partial(needs_of_body, settings=settings),
+        nested=nested,
     )
     once = dict(overwrites or {})
     return _Planner(graph, results, once, threads, worker, plain, placement_seconds).planned()
-
-
-def _of_body(body: Body, places: Places, settings: tuple[int, int, bool, bool]) -> Needs:
-    """What the iterations of a compiled body take, by the plan that it has with these settings."""
-    key = ("needs", *settings, *numbers_of(body, places.carried))
-    found = body.made.get(key)
-    if found is None:
-        threads, vector_nbytes, multiplies_pairs, plain = settings
-        outputs = [node for _, node in body.graph.outputs]
-        made = plan(
-            body.graph,
-            outputs,
-            places.carried,
-            threads=threads,
-            vector_nbytes=vector_nbytes,
-            multiplies_pairs=multiplies_pairs,
-            plain=plain,
-        )
-        schedule = made.schedule
-        elsewhere = {*made.overwrites.values(), *places.stacked}
-        workspace = workspace_of_iterations(schedule.scratch_nbytes, body, elsewhere)
-        found = body.made[key] = Needs(workspace, schedule.allocated_nbytes, made.works)
-    return found
 
 
 class _Planner:

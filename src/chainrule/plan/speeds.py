@@ -60,8 +60,8 @@ class Speeds:
     `instruction` is what each begins with, `sharing` what threads take to meet, `crowding` how many
     times as long each takes while all work (they share memory, and often a core), `exchanging` a
     byte of computed matrices that threads multiply together, as another one wrote some.  Of a loop
-    whose body is compiled, `loop` is what Python does before its first iteration, `turn` is an
-    iteration beside the body where machine code goes through it, `iteration` where Python does.
+    that Python goes through, with a compiled body, `loop` is what it does before the first
+    iteration, `iteration` what it does in each.
     `memory` are the levels, the nearest first; the last holds everything, also what no instruction
     touched for `kept`.
     """
@@ -84,7 +84,6 @@ class Speeds:
     crowding: float = 1.0
     exchanging: float = 0.0
     loop: float = 150_000.0
-    turn: float = 200.0
     iteration: float = 10000.0
     kept: float = inf
     window: float = inf

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from chainrule.graph.body import bodies_of
+from chainrule.graph.body import Chosen, bodies_of
 from chainrule.graph.node import Node
 from chainrule.graph.words import printable
-from chainrule.plan.duration import is_repeated_by_code, work_nanoseconds
+from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.flow_work import FlowWork
+from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.products.calls import Call
 from chainrule.plan.products.formula import formula
@@ -22,7 +24,7 @@ from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_o
 from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import WORTH_SHARING, Sharing
-from chainrule.plan.work import ForeignWork, NestWork, ProductWork, Work
+from chainrule.plan.work import NestWork, ProductWork, Work
 from chainrule.schedule.in_html import Instruction, table
 from chainrule.schedule.lives import Life, lives_of
 from chainrule.schedule.names_in_messages import Wording
@@ -74,11 +76,15 @@ def summary(plan: Plan) -> str:
     ]
     if taken:
         parts.append(f"{sum(map(nbytes_of, taken)):,} bytes updated in place")
-    loops = sum(map(repeats_compiled_code, plan.foreign))
-    if loops:
+    called = sum(map(repeats_compiled_code, plan.foreign))
+    flows = [one.flow for one in plan.works if isinstance(one, FlowWork)]
+    choices = sum(isinstance(one, Chosen) for one in flows)
+    if loops := called + len(flows) - choices:
         parts.append(f"{_counted(loops, 'loop')} of {REPEATED}")
-    if len(plan.foreign) > loops:
-        parts.append(f"{len(plan.foreign) - loops} by reference evaluation")
+    if choices:
+        parts.append(f"{_counted(choices, 'choice')} of {REPEATED}")
+    if len(plan.foreign) > called:
+        parts.append(f"{len(plan.foreign) - called} by reference evaluation")
     return ", ".join(parts)
 
 
@@ -197,9 +203,12 @@ class _Text:
                 yield f"rows {work.count} of {work.height} x {each}", "1 thread: rows may be alike"
             case RoutineWork():
                 yield _routine(work), shared(work.sharing, threads)
+            case FlowWork(flow=Chosen()):
+                yield f"one of two branches of {REPEATED}", "1 thread: a value decides"
+            case FlowWork():
+                yield f"{_iterations(work.node)} of {REPEATED}", "one after another"
             case ForeignWork(node=node) if repeats_compiled_code(node):
-                by = "" if is_repeated_by_code(work) else ", called from Python"
-                yield f"{_iterations(node)} of {REPEATED}{by}", "one after another"
+                yield f"{_iterations(node)} of {REPEATED}, called from Python", "one after another"
             case ForeignWork():
                 yield FOREIGN, "1 thread: no native kernel"
 
@@ -221,7 +230,7 @@ class _Text:
                     f"{names}, {work.writes[0].primitive.name}: of the rows in {touched} alone"
                 ]
                 notes.append(f"in place: {', '.join(in_place)}")
-            case RoutineWork() | ForeignWork():
+            case RoutineWork() | FlowWork() | ForeignWork():
                 place = work.node.origin.short()
                 notes = [work.node.expression + (f", at {place}" if place else "")]
                 notes = [one.note for one in bodies_of(work.node) if one.note] + notes

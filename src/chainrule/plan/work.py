@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from chainrule.dataclass import dataclass, field
-from chainrule.graph.body import Body
 from chainrule.graph.cached import cached_property
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
 from chainrule.plan.checks import Check, checks_of
-from chainrule.plan.foreign import Needs, needs
+from chainrule.plan.flow_work import FlowWork, flow_work
+from chainrule.plan.foreign import ForeignWork, OfBody, needs
 from chainrule.plan.loops.access import address, natural
 from chainrule.plan.loops.fuse import Nest
 from chainrule.plan.loops.loop_work import Builder, Instance, Kind, LoopNest, Store
@@ -27,7 +27,7 @@ from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import nest_nanoseconds, sharing
 from chainrule.primitives.affine import at_steps, row_major
 from chainrule.primitives.cumulative import recurrence
-from chainrule.primitives.primitive import Assemble, Places
+from chainrule.primitives.primitive import Assemble
 from chainrule.primitives.sources import full
 from chainrule.primitives.windows import fold_windows
 from chainrule.schedule.records import aligned
@@ -76,36 +76,15 @@ class ProductWork:
     allocated_nbytes: ClassVar[int] = 0
 
 
-@dataclass(frozen=True, eq=False)
-class ForeignWork:
-    """A node that has no kernel; what it takes, see `foreign.needs`.
-
-    `fails`: it may stop the run by more than its `checks`, whenever it runs.  `works` are those of
-    one iteration, of a loop whose bodies are compiled; beside them it copies `copied_nbytes`.
-    """
-
-    node: Node
-    reads: tuple[Node, ...]
-    fails: bool
-    inner: tuple[Node, ...] = ()
-    label: str = ""
-    workspace_nbytes: int = 0
-    allocated_nbytes: int = 0
-    works: tuple[Work, ...] = ()
-    copied_nbytes: int = 0
-
-    @property
-    def writes(self) -> tuple[Node, ...]:
-        """The one node."""
-        return (self.node,)
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """Those of its indices."""
-        return checks_of(self.writes)
+Work = NestWork | ProductWork | RoutineWork | RowsWork | FlowWork | ForeignWork
 
 
-Work = NestWork | ProductWork | RoutineWork | RowsWork | ForeignWork
+def with_bodies(works: Iterable[Work]) -> Iterator[Work]:
+    """The works, and those of the bodies of loops and choices among them."""
+    for work in works:
+        yield work
+        if isinstance(work, FlowWork):
+            yield from with_bodies(work.works)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +92,7 @@ class Worker:
     """Makes works from units; `strides` are those of every value in memory.
 
     `overwriting` are the results that take the array of a given value; `of_body` is what iterations
-    of a compiled body take.
+    of a compiled body take; `nested`: they are those of such a body.
     """
 
     roles: Mapping[Node, Role]
@@ -122,21 +101,23 @@ class Worker:
     threads: int
     vector_nbytes: int
     multiplies_pairs: bool
-    of_body: Callable[[Body, Places], Needs]
+    of_body: OfBody
+    nested: bool = False
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""
         return self._nests([nest], computed_by([nest]))
 
     def _nests(self, nests: list[LoopNest], nodes: list[Node], name: str = "") -> NestWork:
-        layouts = tuple(self._layout(one) for one in nests)
+        layouts = tuple(self.layout(one) for one in nests)
         writes = tuple(dict.fromkeys(store.node for one in nests for store in one.stores))
         reads = tuple(dict.fromkeys(node for one in nests for node in one.reads))
         inner = tuple(node for node in nodes if node not in writes)
         label = name or nest_label((*inner, *writes))
         return NestWork(layouts, writes, reads, inner, label, checks_of((*inner, *writes)))
 
-    def _layout(self, nest: LoopNest) -> NestLayout:
+    def layout(self, nest: LoopNest) -> NestLayout:
+        """How the nest is cut."""
         decided = sharing(nest_nanoseconds(nest), self.threads)
         if any(store.indices for store in nest.stores):
             decided = decided.prevented("updates may meet")
@@ -175,19 +156,24 @@ class Worker:
         if self.roles[node] is Role.ROUTINE:
             places = self.roles, available, self.strides
             return [routine_work(node, operands, reads, inner, *places, self.threads)]
+        if node not in self.overwriting:
+            found = flow_work(node, tuple(reads), tuple(inner), self, available)
+            if found is not None:
+                return [found]
         label = node.primitive.name
         fails = self.roles[node] is Role.FOREIGN
         given = {one: self.strides.get(one) or row_major(one.shape) for one in reads}
         took = needs(node, given, self.of_body, direct=node not in self.overwriting)
-        return [ForeignWork(node, tuple(reads), fails, tuple(inner), label, *took)]
+        return [ForeignWork(node, tuple(reads), fails, tuple(inner), label, *took[:-1])]
 
-    def _builder(self, shape: tuple[int, ...], available: set[Node]) -> Builder:
+    def builder(self, shape: tuple[int, ...], available: set[Node]) -> Builder:
+        """What finds the instances of a nest over these axes."""
         nest = Nest(shape[:-1], shape[-1:], self.roles, available, (), self.strides)
         return Builder(nest, self.roles, self.strides, available)
 
     def _zeros(self, node: Node, available: set[Node]) -> LoopNest:
         """Zeros in the whole array."""
-        builder = self._builder(node.shape, available)
+        builder = self.builder(node.shape, available)
         domain = builder.domain
         zero = full(value=0, type=array_type(node.dtype, node.shape))
         where = natural(node.shape, domain, len(domain))
@@ -201,7 +187,7 @@ class Worker:
     def _scatter(self, node: Node, available: set[Node]) -> list[LoopNest]:
         """Zeros, and then each update added at its place."""
         updates, *indices = node.inputs
-        builder = self._builder(updates.shape, available)
+        builder = self.builder(updates.shape, available)
         where = natural(updates.shape, builder.domain, len(builder.domain))
         assert where is not None
         value = builder.at(updates, where)
@@ -229,7 +215,7 @@ class Worker:
         if kernel.gaps:
             nests.append(self._zeros(node, available))
         for source, (start, step) in zip(node.inputs, kernel.regions(node), strict=True):
-            builder = self._builder(source.shape, available)
+            builder = self.builder(source.shape, available)
             where = natural(source.shape, builder.domain, len(builder.domain))
             assert where is not None
             value = builder.at(source, where)
@@ -248,7 +234,7 @@ class Worker:
             self.threads,
             self.vector_nbytes,
             self.multiplies_pairs,
-            self._layout,
+            self.layout,
         )
         calls: list[Call] = []
         reads: dict[Node, None] = {}

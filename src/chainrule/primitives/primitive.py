@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.dataclass import dataclass, field
+from chainrule.graph.body import Flow
 from chainrule.graph.dtypes import in_float32
 from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
@@ -158,14 +158,6 @@ class Given:
     """An array from outside: nothing computes it."""
 
 
-class Places(NamedTuple):
-    """Where large outputs of a loop's body may lie: `carried` ones over the inputs, by these, whose
-    place they take, and `stacked` ones in their row of the loop's result."""
-
-    carried: Mapping[Node, Node] = MappingProxyType({})
-    stacked: frozenset[Node] = frozenset()
-
-
 @dataclass(frozen=True, eq=False)
 class Library:
     """A routine of the executor's own library, called as a whole.
@@ -182,8 +174,8 @@ class Library:
     gives at sizes graphs of the same values and, all of them, the same bits, in which such loops
     compute nothing twice, the quickest first, in the last one perhaps all; `shorter` those in which
     fewer and fewer states are kept, with these bits or, if they need not be the same, in less
-    memory.  `places`, of a loop, says which outputs of its body need no array of their own,
-    `copied`, for how its operands lie, the bytes that are copied at an iteration of a compiled one.
+    memory.  `flow` tells what a loop or a choice does with its bodies; `over`, of a loop, which
+    inputs of its body may lose their place to which outputs.
     """
 
     wide: bool = False
@@ -197,8 +189,8 @@ class Library:
     turns: Callable[[Node], int | None] | None = None
     shorter: Callable[[Graph, bool], Iterable[Graph]] | None = None
     quicker: Callable[[Graph, Mapping[str, int]], Iterable[Graph]] | None = None
-    places: Callable[[Node], Places] | None = None
-    copied: Callable[[Node, Sequence[np.ndarray]], int] | None = None
+    flow: Callable[[Node], Flow | None] | None = None
+    over: Callable[[Node], Mapping[Node, Node]] | None = None
 
 
 MOVING = (Move, Assemble)  # the kernels of elements that are moved and not changed

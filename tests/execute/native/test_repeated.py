@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from typing import Any
 
 import numpy as np
@@ -105,30 +103,3 @@ def test_an_index_out_of_range_stops_in_its_iteration(reverse: bool) -> None:
     assert __file__ in str(caught.value)
     right = np.minimum(at, 2)
     assert compiled(table=table, at=right) == table[right].sum()
-
-
-def test_a_signal_is_seen_while_a_long_loop_runs() -> None:
-    """A loop of 30 s: machine code gives Python a turn every 40 ms or so."""
-
-    def long(x: Any) -> Any:
-        return cr.fori_loop(0, 3_000_000, lambda i, x: np.cos(x @ x) + 0.1, x)
-
-    x = RANDOM.normal(size=(64, 64)).astype(np.float32)
-    compiled = cr.trace(long, x).compile(executor="native")
-
-    class Alarm(Exception):
-        pass
-
-    def alarm(*_: Any) -> None:
-        raise Alarm
-
-    before = signal.signal(signal.SIGALRM, alarm)
-    begun = time.perf_counter()
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
-        with pytest.raises(Alarm):
-            compiled(x=x)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert time.perf_counter() - begun < 20

@@ -364,9 +364,10 @@ def _least_seconds(
     """The least seconds of a step by its operations, on all threads of compiled code, and by its
     memory."""
     settings = settings_now()
-    known = speeds or speeds_of(settings.target.vector_nbytes)
-    dtype = str(step.graph[step.objective].dtype)
     compiled = executor_of(step.executor).traits.has_kernels
+    # NumPy's times are one record for every processor, and so is what they are compared with.
+    known = speeds or speeds_of(settings.target.vector_nbytes if compiled else 0)
+    dtype = str(step.graph[step.objective].dtype)
     best = products_of(known).get(dtype, products_of(known)["float32"])
     best *= max(settings.threads, 1) if compiled else 1
     return flops / best, moved / (known.memory[-1].nbytes_each_nanosecond * 1e9)

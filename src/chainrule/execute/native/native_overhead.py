@@ -13,10 +13,12 @@ from chainrule.graph.body import bodies_of, inner_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.machine_code.target import host_target
+from chainrule.plan.flow_work import FlowWork
+from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.planner import Plan
 from chainrule.plan.products.tiles import COLUMNS
-from chainrule.plan.roles import Role, repeats_compiled_code, roles_of
-from chainrule.plan.work import ForeignWork, ProductWork, Work
+from chainrule.plan.roles import repeats_compiled_code
+from chainrule.plan.work import ProductWork, Work
 from chainrule.primitives.primitive import Library
 
 CODE_NBYTES = 4 << 10  # of any compiled graph or body of a loop: its entry, its counters
@@ -32,7 +34,7 @@ def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
         "stacks of threads": STACK_NBYTES * (thread_count() - 1),
         "ends of arrays": arrays_nbytes(arrays + 1),
     }
-    evaluated = list(_evaluated(graph))
+    evaluated = list(_evaluated(plan.works))
     no_tiles = host_target().vector_nbytes not in COLUMNS or _multiplies_by_blas(plan.works)
     others = [*graph.nodes, *inner_nodes(graph)]
     if not no_tiles:
@@ -47,7 +49,7 @@ def overhead_of(plan: Plan, graph: Graph, arrays: int) -> dict[str, int]:
 def _multiplies_by_blas(works: Iterable[Work]) -> bool:
     """Whether BLAS does a product of matrices, in an instruction or in a body of loops."""
     for work in works:
-        if isinstance(work, ForeignWork) and _multiplies_by_blas(work.works):
+        if isinstance(work, ForeignWork | FlowWork) and _multiplies_by_blas(work.works):
             return True
         calls = work.calls if isinstance(work, ProductWork) else ()
         if any(one.tiles is None and one.gemm.routine == "gemm" for one in calls):
@@ -66,16 +68,20 @@ def code_nbytes(works: Sequence[Work]) -> int:
     distinct = dict.fromkeys(works)
     loops = (one.node for one in distinct if isinstance(one, ForeignWork))
     again = CODE_NBYTES_PER_REPETITION * (len(works) - len(distinct))
+    again += sum(code_nbytes(one.works) for one in distinct if isinstance(one, FlowWork))
     return _code_nbytes(len(distinct), loops) + again
 
 
-def _evaluated(graph: Graph, *, compiled: bool = True) -> Iterator[Node]:
+def _evaluated(works: Iterable[Work]) -> Iterator[Node]:
     """The nodes that NumPy evaluates beside compiled code, those in bodies among them."""
-    for node, role in roles_of(graph).items():
-        if role is Role.FOREIGN or not compiled:
-            yield node
-            for body in bodies_of(node):
-                yield from _evaluated(body.graph, compiled=repeats_compiled_code(node))
+    for work in works:
+        if isinstance(work, ForeignWork):
+            yield work.node
+            if work.works:
+                yield from _evaluated(work.works)
+            else:
+                for body in bodies_of(work.node):
+                    yield from (*body.graph.nodes, *inner_nodes(body.graph))
 
 
 def _code_nbytes(instructions: int, nodes: Iterable[Node]) -> int:

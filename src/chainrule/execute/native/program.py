@@ -21,7 +21,7 @@ from chainrule.execute.native.runtime.machine import Settings, plan_for, setting
 from chainrule.execute.native.runtime.quick import QuickCall
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
-from chainrule.graph.node import Node, topological
+from chainrule.graph.node import Node
 from chainrule.plan.duration import plan_nanoseconds
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import Role, roles_of
@@ -86,8 +86,7 @@ class NativeProgram:
     @property
     def refused(self) -> tuple[Node, ...]:
         """The nodes that run by their reference evaluation between native parts."""
-        roles = roles_of(self.graph)
-        return tuple(one for one in topological(self.results) if roles[one] is Role.FOREIGN)
+        return tuple(self.plan.foreign)
 
     def overhead(self, arrays: int) -> dict[str, int]:
         """Compiled code, stacks of threads, alignment, and what libraries take."""

@@ -4,31 +4,86 @@ What ends at a barrier is some parts of equal standing.  Each thread that comes 
 one, until there are none left, and goes on when all are done, whoever did them.  So a thread that
 is late, asleep or never scheduled delays nothing but the part that it has claimed, and one thread
 alone can do everything.
+
+In a loop a barrier comes again in later turns, and a late thread may come to one that others have
+passed many turns ago.  So its counters say the turn that they count for, and only grow: they are
+turn << TURN_BITS, plus what is claimed or done in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand
 
 BARRIER_NBYTES = 128  # the counters of claimed and of done parts, each in a cache line of its own
+TURN_BITS = 20  # enough for parts; 2^43 turns are left
 I64 = "i64"
+TURNS = "%turns"  # where a thread counts the iterations of loops, of which it does some parts
+
+# The next part of a turn, `parts` where none is left; and one part more is done.
+HELPERS = f"""
+define internal i64 @claim_in_turn(ptr %counter, i64 %turn, i64 %parts) nounwind {{
+entry:
+  %first = shl i64 %turn, {TURN_BITS}
+  br label %again
+again:
+  %now = load atomic i64, ptr %counter acquire, align 8
+  %is_earlier = icmp slt i64 %now, %first
+  %from = select i1 %is_earlier, i64 %first, i64 %now
+  %part = sub i64 %from, %first
+  %is_there = icmp slt i64 %part, %parts
+  br i1 %is_there, label %take, label %none
+take:
+  %next = add i64 %from, 1
+  %pair = cmpxchg ptr %counter, i64 %now, i64 %next acq_rel acquire
+  %taken = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %taken, label %mine, label %again
+mine:
+  ret i64 %part
+none:
+  ret i64 %parts
+}}
+
+define internal void @done_in_turn(ptr %counter, i64 %turn) nounwind {{
+entry:
+  %first = shl i64 %turn, {TURN_BITS}
+  br label %again
+again:
+  %now = load atomic i64, ptr %counter acquire, align 8
+  %is_earlier = icmp slt i64 %now, %first
+  %from = select i1 %is_earlier, i64 %first, i64 %now
+  %next = add i64 %from, 1
+  %pair = cmpxchg ptr %counter, i64 %now, i64 %next acq_rel acquire
+  %added = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %added, label %end, label %again
+end:
+  ret void
+}}
+"""
 
 
 class Barriers:
     """Writes the barriers of one function.
 
     `slot` gives a pointer of the context; `shared` says whether more than one thread comes: if
-    there are none.  `first` numbers the barriers of the function.
+    there are none.  `first` numbers the barriers of the function, `entry` are the lines at its
+    beginning.
     """
 
     def __init__(
-        self, code: Code, slot: Callable[[str], Operand], shared: bool, first: int
+        self,
+        code: Code,
+        slot: Callable[[str], Operand],
+        shared: bool,
+        first: int,
+        entry: list[str],
     ) -> None:
-        self.code, self.slot, self.shared = code, slot, shared
+        self.code, self.slot, self.shared, self.entry = code, slot, shared, entry
         self.count = first
         self._serial_is_open = False
+        self._turn: Operand | None = None
 
     def serial(self) -> None:
         """What is written next is for whoever comes first, until `end`, `share` or `close`."""
@@ -49,6 +104,26 @@ class Barriers:
         emit(part)
         self._end(parts)
 
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """Around a loop."""
+        self.end()
+        before = self._turn
+        if not any(TURNS in line for line in self.entry):
+            self.entry += [f"  {TURNS} = alloca i64", f"  store i64 0, ptr {TURNS}"]
+            self.code.module.functions.append(HELPERS.strip())
+        yield
+        self._turn = before and self.code.load(Operand(TURNS, "ptr"), I64)
+
+    @contextmanager
+    def iteration(self) -> Iterator[None]:
+        """Around what the loop does in an iteration."""
+        turns = Operand(TURNS, "ptr")
+        self._turn = self.code.binary("add", self.code.load(turns, I64), Operand("1", I64))
+        self.code.store(self._turn, turns)
+        yield
+        self.end()
+
     def _counter(self, line: int) -> Operand:
         offset = Operand(str(self.count * BARRIER_NBYTES + line), I64)
         return self.code.address(self.slot("barriers"), offset, "i8")
@@ -58,19 +133,28 @@ class Barriers:
         claimed = self._counter(0)
         code.jump(f"claim{self.count}")
         code.label(f"claim{self.count}")
-        part = code.emit(f"atomicrmw add ptr {claimed.text}, i64 1 acq_rel", I64)
+        claim = f"atomicrmw add ptr {claimed.text}, i64 1 acq_rel"
+        if self._turn is not None:
+            turn = self._turn.text
+            claim = f"call i64 @claim_in_turn(ptr {claimed.text}, i64 {turn}, i64 {parts})"
+        part = code.emit(claim, I64)
         here = code.compare("icmp slt", part, Operand(str(parts), I64))
         code.branch(here, f"work{self.count}", f"done{self.count}")
         code.label(f"work{self.count}")
         return part
 
     def _end(self, parts: int) -> None:
-        code = self.code
-        code.emit(
-            f"atomicrmw add ptr {self._counter(BARRIER_NBYTES // 2).text}, i64 1 acq_rel", I64
-        )
+        code, turn = self.code, self._turn
+        counter = self._counter(BARRIER_NBYTES // 2).text
+        if turn is None:
+            code.emit(f"atomicrmw add ptr {counter}, i64 1 acq_rel", I64)
+        else:
+            code.do(f"call void @done_in_turn(ptr {counter}, i64 {turn.text})")
         code.jump(f"claim{self.count}")
         code.label(f"done{self.count}")
-        done, wait = self._counter(BARRIER_NBYTES // 2), self.slot("wait")
-        code.do(f"call void {wait.text}(ptr {done.text}, i64 {parts})")
+        done, wait, target = self._counter(BARRIER_NBYTES // 2), self.slot("wait"), str(parts)
+        if turn is not None:
+            first = code.binary("shl", turn, Operand(str(TURN_BITS), I64))
+            target = code.binary("add", first, Operand(str(parts), I64)).text
+        code.do(f"call void {wait.text}(ptr {done.text}, i64 {target})")
         self.count += 1

@@ -19,28 +19,37 @@ from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES
 from chainrule.execute.native.lapack.routine_code import emit_routine
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.plan_to_ir.enter import emit_enter
+from chainrule.execute.native.plan_to_ir.flow_code import TURNS
+from chainrule.execute.native.plan_to_ir.frame import Frame
 from chainrule.execute.native.plan_to_ir.modules import INTERNAL, Modules
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
 from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter, parts_of
 from chainrule.execute.native.products.product_code import emit_product
 from chainrule.execute.native.products.tile_code import emit_tiled_product
 from chainrule.execute.native.products.windowed_code import emit_windowed_product
+from chainrule.graph.body import Chosen, Scanned, Whiled
 from chainrule.graph.node import Node
+from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.flow_work import FlowWork
+from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.planner import Plan
 from chainrule.plan.products.calls import Call
 from chainrule.plan.roles import roles_of
 from chainrule.plan.routine_work import RoutineWork
-from chainrule.plan.work import ForeignWork, ProductWork, Work
+from chainrule.plan.work import ProductWork, Work, with_bodies
 from chainrule.schedule.records import Buffer, Compute
 
 RUNTIME = (
     *("scratch", "failed", "finished", "barriers", "pool", "run", "wait"),
+    *TURNS,
     *("sgemm", "dgemm", "sgemv", "dgemv"),
     *("blas_state", "blas_get", "blas_set"),
     *LAPACK_ROUTINES,
 )
 Placed = tuple[Compute, Work, Mapping[Node, Buffer]]  # where what it reads and writes lies
+MOST_TURNS = 1 << 62  # of a loop whose end is not known
+LONG = 20e6  # nanoseconds of a loop in which Python has no turn
 SMALL = 8000  # multiplications in a product for which BLAS never uses threads of its own
 
 
@@ -60,12 +69,14 @@ class Slots:
 
 @dataclass(eq=False)
 class Segment:
-    """One native function, up to a node that has no kernel (the `then`-th of these, from 0; None:
-    the end)."""
+    """One native function, and the node without a kernel that follows (the `then`-th of these, from
+    0; None: there is none).  With `repeats` it is called for so many iterations of a loop, some at
+    a time."""
 
     name: str
     then: int | None
     shared: bool = False
+    repeats: int = 0
 
 
 @dataclass(eq=False)
@@ -111,10 +122,9 @@ class Writer:
         self.module = Module(avx512=avx512)  # of the native functions
         self.modules = Modules(send)  # of the kernels
         self.timed, self.done = timed, 0  # instructions written
-        self.roles = roles_of(plan.graph)
+        self.frame = Frame(plan, roles_of(plan.graph))
         given = [one.arena for one in plan.schedule.given.values()]
-        places = {n: b for one in plan.computes for n, b in zip(one.nodes, one.into, strict=True)}
-        results = (places[node].arena for node in plan.schedule.results)
+        results = plan.arenas.values()
         stamps = [STAMPS] if timed else []
         self.slots = Slots((*given, *(arena for arena in results if arena not in given), *stamps))
         self.kernels: dict[str, str] = {}
@@ -129,13 +139,19 @@ class Writer:
             if isinstance(work, ForeignWork):
                 self._segment(pending, foreign)
                 pending, foreign = [], foreign + 1
+            elif isinstance(work, FlowWork) and self._is_long(work):
+                self._segment(pending, None, beginning=(compute, work, places))
+                known = work.flow.length if isinstance(work.flow, Scanned) else MOST_TURNS
+                self._segment([(compute, work, places)], None, repeats=known)
+                pending = []
             else:
                 pending.append((compute, work, places))
         self._segment(pending, None)
-        calls = [c for w in self.plan.works if isinstance(w, ProductWork) for c in w.calls]
+        every = [*with_bodies(plan.works)]
+        calls = [c for w in every if isinstance(w, ProductWork) for c in w.calls]
         sizes = (call.gemm.m * call.gemm.n * call.gemm.k for call in calls if call.tiles is None)
         large = any(size > SMALL for size in sizes)
-        large = large or any(isinstance(work, RoutineWork) for work in plan.works)
+        large = large or any(isinstance(work, RoutineWork) for work in every)
         for segment in self.segments:
             emit_enter(
                 self.module,
@@ -144,6 +160,7 @@ class Writer:
                 barriers=self.barrier_count,
                 threads=self.plan.threads if segment.shared else 1,
                 quiet=large,
+                in_turns=segment.repeats > 0,
                 attributes=self.attributes,
             )
         return Program(
@@ -155,18 +172,36 @@ class Writer:
             self.barrier_count,
         )
 
-    def _segment(self, works: Sequence[Placed], then: int | None) -> None:
+    def _is_long(self, work: FlowWork) -> bool:
+        """Whether Python should have a turn before it ends, to see Ctrl-C."""
+        if isinstance(work.flow, Whiled) and work.flow.limit is None:
+            return True
+        is_loop = not isinstance(work.flow, Chosen)
+        return is_loop and work_nanoseconds(work, self.plan.speeds) > LONG
+
+    def _segment(
+        self,
+        works: Sequence[Placed],
+        then: int | None,
+        beginning: Placed | None = None,
+        repeats: int = 0,
+    ) -> None:
+        """One native function; at its end what is done before a loop, which the next one goes on
+        with, or with `repeats` only some of the iterations of a loop."""
         name = f"step{len(self.segments)}"
-        shared = any(parts_of(work) > 1 for _, work, _ in works)
-        segment = SegmentWriter(self, name, shared)
+        begun: list[Placed] = [] if beginning is None else [beginning]
+        shared = any(parts_of(work) > 1 for _, work, _ in (*works, *begun))
+        segment = SegmentWriter(self, name, shared, in_turns=repeats > 0)
         segment.stamp(self.done)
         for placed in works:
             segment.add(*placed)
             self.done += 1
             segment.stamp(self.done)
+        for placed in begun:
+            segment.begin(*placed)
         self.done += then is not None
         self.barrier_count = segment.close()
-        self.segments.append(Segment(name, then, shared))
+        self.segments.append(Segment(name, then, shared, repeats))
 
     def kernel(self, layout: NestLayout) -> str:
         """The function of a nest; one serves all nests with the same text."""

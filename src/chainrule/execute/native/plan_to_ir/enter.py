@@ -4,7 +4,8 @@
 
 It takes BLAS's own threads away for as long as products run, clears the counters of the barriers,
 and calls the step: alone, or in the threads of the pool.  What ran to its end is counted, because
-Python may raise (Ctrl-C) before it looks at what the function returns.
+Python may raise (Ctrl-C) before it looks at what the function returns; a step that does some
+iterations of a loop is counted with the last ones.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ def emit_enter(
     barriers: int,
     threads: int,
     quiet: bool,
+    in_turns: bool,
     attributes: str,
 ) -> None:
     """Write `name`_enter for the step called `name`.
 
     `slots` says where the pointers of the context are; `barriers` is how many counters there are;
     with one of `threads` the step is called directly; `quiet` if products are large enough for
-    BLAS to use threads of its own.
+    BLAS to use threads of its own; `in_turns` if it does some iterations of a loop.
     """
     code = Code(module)
 
@@ -57,7 +59,11 @@ def emit_enter(
     if quiet:
         _restore(code, slot)
     finished = slot("finished")
-    success = code.convert("zext", code.compare("icmp eq", status, Operand("0", I64)), I64)
+    success = code.compare("icmp eq", status, Operand("0", I64))
+    if in_turns:
+        has_ended = code.compare("icmp eq", slot("end"), Operand("null", PTR))
+        success = code.binary("and", success, has_ended)
+    success = code.convert("zext", success, I64)
     code.store(code.binary("add", code.load(finished, I64, 8), success), finished, 8)
     code.do(f"ret i64 {status.text}")
     code.function(f"{name}_enter", [CONTEXT], I64, f"{attributes} {UNOPTIMISED}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
@@ -12,10 +13,13 @@ import numpy as np
 from chainrule.execute.native.plan_to_ir.barriers import Barriers
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
+from chainrule.execute.native.plan_to_ir.flow_code import FlowWriter, parts_of_flow
+from chainrule.execute.native.plan_to_ir.frame import Frame
 from chainrule.execute.native.plan_to_ir.rows_code import emit_rows
 from chainrule.execute.native.products.product_code import SMALLEST, routine_name
 from chainrule.execute.native.products.scale_factors import Coefficients
 from chainrule.graph.node import Node
+from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.loops.nest import FAILED_NBYTES, NestLayout
 from chainrule.plan.products.calls import Call, Matrix
 from chainrule.plan.routine_work import RoutineWork
@@ -39,18 +43,19 @@ def i64(value: int) -> Operand:
 
 
 class SegmentWriter:
-    """One native function, instruction by instruction."""
+    """One native function, instruction by instruction; `in_turns`: of a loop, some iterations."""
 
-    def __init__(self, writer: Writer, name: str, shared: bool) -> None:
-        self.writer, self.name = writer, name
+    def __init__(self, writer: Writer, name: str, shared: bool, in_turns: bool = False) -> None:
+        self.writer, self.name, self.in_turns = writer, name, in_turns
         self.code = Code(writer.module)
         self.index, self.count = Operand("%index", I64), Operand("%count", I64)
         self.context = Operand("%context", PTR)
         self.pointers: dict[str, Operand] = {}
         self.entry: list[str] = []  # loads of pointers, put at the beginning
         self.may_have_failed = False
+        self.frame = writer.frame
         self.places: Mapping[Node, Buffer] = {}  # of what the instruction reads and writes
-        self.barriers = Barriers(self.code, self.slot, shared, writer.barrier_count)
+        self.barriers = Barriers(self.code, self.slot, shared, writer.barrier_count, self.entry)
 
     def slot(self, name: str) -> Operand:
         """A pointer of the context."""
@@ -62,9 +67,16 @@ class SegmentWriter:
             self.pointers[name] = Operand(found, PTR)
         return self.pointers[name]
 
+    def variable(self, name: str, type_: str) -> Operand:
+        """A pointer to a variable of the function."""
+        self.entry.append(f"  {name} = alloca {type_}")
+        return Operand(name, PTR)
+
     def pointer(self, buffer: Buffer) -> Operand:
         """Where a buffer begins."""
-        base = self.slot("scratch" if buffer.arena == SCRATCH else buffer.arena)
+        base = self.frame.arenas.get(buffer.arena)
+        if base is None:
+            base = self.slot("scratch" if buffer.arena == SCRATCH else buffer.arena)
         return self.code.address(base, i64(buffer.offset), "i8")
 
     def value(self, node: Node) -> Operand:
@@ -74,13 +86,14 @@ class SegmentWriter:
     def add(self, compute: Compute, work: Work, places: Mapping[Node, Buffer]) -> None:
         """One instruction; `places` are those of all that it reads and writes."""
         self.places = places
-        given = {one.arena for one in self.writer.plan.schedule.given.values()}
-        if self.may_have_failed and any(one.arena in given for one in compute.into):
-            self._stop_if_failed()
+        if self.frame.is_outermost and self.may_have_failed:
+            given = {one.arena for one in self.writer.plan.schedule.given.values()}
+            if any(one.arena in given for one in compute.into):
+                self._stop_if_failed()
         match work:
             case NestWork():
                 for layout in work.layouts:
-                    self._nest(layout, compute.workspace)
+                    self.nest(layout, compute.workspace)
             case ProductWork():
                 self._products(work, compute.workspace)
             case RowsWork():
@@ -88,7 +101,25 @@ class SegmentWriter:
                 emit_rows(self, work, compute.workspace)
             case RoutineWork():
                 self._routine_calls(work, compute.workspace)
+            case FlowWork() if self.in_turns and self.frame.is_outermost:
+                FlowWriter(self, work, compute.workspace).some()
+            case FlowWork():
+                FlowWriter(self, work, compute.workspace).whole()
         self.may_have_failed = self.may_have_failed or bool(work.checks) or work.fails
+
+    def begin(self, compute: Compute, work: Work, places: Mapping[Node, Buffer]) -> None:
+        """What is done before the iterations of a loop, which are those of another function."""
+        assert isinstance(work, FlowWork)
+        self.places = places
+        FlowWriter(self, work, compute.workspace).beginning()
+
+    @contextmanager
+    def within(self, frame: Frame) -> Iterator[None]:
+        """What is added meanwhile belongs to the plan of this frame."""
+        before = self.frame, self.places
+        self.frame = frame
+        yield
+        self.frame, self.places = before
 
     def stamp(self, number: int) -> None:
         """In timed code, write when so many instructions are done: seconds and nanoseconds."""
@@ -148,12 +179,13 @@ class SegmentWriter:
         """Call a kernel."""
         self.code.run(name, *arguments)
 
-    def _nest(
+    def nest(
         self,
         layout: NestLayout,
         workspace: Buffer | None,
-        elsewhere: Mapping[Node, Buffer] | None = None,
+        elsewhere: Mapping[Node, Callable[[], Operand]] | None = None,
     ) -> None:
+        """A loop nest; the arrays `elsewhere` begin where these functions say."""
         if not layout.row_count and not layout.folds:
             return
         name = self.writer.kernel(layout)
@@ -161,8 +193,8 @@ class SegmentWriter:
         rows, parts = layout.row_count, layout.parts
 
         def run(part: Operand) -> None:
-            places = {**self.places, **(elsewhere or {})}
-            arrays = [self.pointer(places[node]) for node in layout.arrays]
+            at = elsewhere or {}
+            arrays = [at[one]() if one in at else self.value(one) for one in layout.arrays]
             work = self.pointer(workspace) if workspace and layout.part_nbytes else NULL
             flags = self.slot("failed") if layout.fails else NULL
             begin, end = i64(0), i64(rows)
@@ -186,9 +218,9 @@ class SegmentWriter:
                 if matrix.pack is not None:
                     assert workspace is not None
                     offset = workspace.offset + matrix.pack_offset
-                    packed[matrix] = Buffer(workspace.arena, offset, 0)
+                    packed[matrix] = into = Buffer(workspace.arena, offset, 0)
                     store = matrix.pack.nest.stores[0]
-                    self._nest(matrix.pack, None, {store.node: packed[matrix]})
+                    self.nest(matrix.pack, None, {store.node: partial(self.pointer, into)})
             self._parts(call.parts, partial(self._call, work, number, packed, workspace))
 
     def _call(
@@ -205,8 +237,8 @@ class SegmentWriter:
             self.pointer(packed[one]) if one in packed else self._matrix(one)
             for one in (call.x, call.y)
         ]
-        strides = {node: self.writer.plan.strides[node] for node in self.places}
-        factors = Coefficients(self.code, strides, self.writer.roles, self.value)
+        strides = {node: self.frame.plan.strides[node] for node in self.places}
+        factors = Coefficients(self.code, strides, self.frame.roles, self.value)
         alpha = factors.value(call.alpha, root.dtype)
         beta = constant(1.0 if number else 0.0, register_type(root.dtype))
         if not number and work.products.base is not None:
@@ -295,4 +327,4 @@ def parts_of(work: Work) -> int:
         return max([*packs, *(call.parts for call in work.calls)])
     if isinstance(work, RoutineWork):
         return work.sharing.parts
-    return 1
+    return parts_of_flow(work) if isinstance(work, FlowWork) else 1

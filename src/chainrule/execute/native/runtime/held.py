@@ -11,8 +11,8 @@ from chainrule.execute.executor import Then
 from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.home import Home
 from chainrule.execute.native.runtime.arrays import binder, plain, pointer_of, usual
+from chainrule.execute.native.runtime.context import Context
 from chainrule.execute.native.runtime.launch import given_value
-from chainrule.execute.native.runtime.machine import Context
 from chainrule.graph.node import Node
 
 if TYPE_CHECKING:

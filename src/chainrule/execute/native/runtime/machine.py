@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from threading import get_ident
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,17 +18,18 @@ from chainrule.errors import InputError, UnsupportedError
 from chainrule.execute.native.artifact import (
     Artifact,
     Foreign,
+    Part,
     Place,
     compiled,
     is_sensible,
     key_of,
-    slot_count,
 )
 from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES, lapack_addresses
-from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
+from chainrule.execute.native.plan_to_ir.flow_code import TURNS
 from chainrule.execute.native.planned import planned
 from chainrule.execute.native.products.blas import Blas, load_blas
+from chainrule.execute.native.runtime.context import Context, address_of
 from chainrule.execute.native.runtime.in_pieces import apply_in_pieces
 from chainrule.execute.native.runtime.pool import pool, thread_count
 from chainrule.execute.reference import apply
@@ -42,12 +44,12 @@ from chainrule.machine_code.target import (
     load_objects,
     native_refusal,
 )
-from chainrule.plan.loops.nest import FAILED_NBYTES
 from chainrule.plan.pieces import piece_of
 from chainrule.plan.planner import Plan
-from chainrule.schedule.records import ALIGNMENT
 
 ENTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+Enter = Callable[[int], int]
+SOON = 0.02  # seconds after which Python is back for a moment, to see Ctrl-C
 REMEMBERED = 256  # compiled plans in memory
 
 
@@ -59,60 +61,17 @@ class Settings(NamedTuple):
     plain: bool
     placement_seconds: float = 0.0
     memory_nbytes: int | None = None
+    nested: bool = False
 
     @property
     def of_bodies(self) -> Settings:
         """Those for the bodies of loops."""
-        return self._replace(placement_seconds=0.0, memory_nbytes=None)
-
-
-class Context:
-    """The memory of one call at a time: pointers, scratch arena, flags.
-
-    `scratch` are aligned bytes for the arena, of the caller's; else it is allocated.
-    """
-
-    def __init__(
-        self, artifact: Artifact, fixed: Mapping[str, int], scratch: np.ndarray | None = None
-    ) -> None:
-        self.slots = (ctypes.c_void_p * slot_count(artifact))()
-        self.address = ctypes.addressof(self.slots)
-        if scratch is None:
-            memory = np.empty(artifact.scratch_nbytes + ALIGNMENT, np.uint8)
-            start = -address_of(memory) % ALIGNMENT
-            scratch = memory[start : start + artifact.scratch_nbytes]
-            self.slots[0] = address_of(memory) + start
-        else:
-            self.slots[0] = address_of(scratch)
-        self.scratch = scratch
-        # flags and counters: part of the code, and so no arrays of a run
-        self.failed = _zeros(FAILED_NBYTES * max(artifact.threads, 1))
-        self.finished = ctypes.c_int64(0)  # parts that ran to their end, of all calls so far
-        self.barriers = _zeros(artifact.barrier_count * BARRIER_NBYTES + ALIGNMENT)
-        fixed = {
-            **fixed,
-            "failed": address_of(self.failed),
-            "finished": ctypes.addressof(self.finished),
-            "barriers": address_of(self.barriers),
-        }
-        self.process: object = None
-        for name, value in fixed.items():
-            self.slots[RUNTIME.index(name)] = value
+        return self._replace(placement_seconds=0.0, memory_nbytes=None, nested=True)
 
 
 def _routine_address(name: str, blas: Blas | None) -> int:
     """Where a function of LAPACK or of BLAS is."""
     return lapack_addresses()[name] if name in LAPACK_ROUTINES else getattr(blas, name)
-
-
-def _zeros(nbytes: int) -> np.ndarray:
-    """Bytes in memory of Python's."""
-    return np.frombuffer(bytearray(nbytes), np.uint8)
-
-
-def address_of(array: np.ndarray) -> int:
-    """Where the first element is."""
-    return array.__array_interface__["data"][0]
 
 
 class Machine:
@@ -174,7 +133,7 @@ class Machine:
             if self.blas is not None:
                 _begin_to_multiply()
             for enter, part in self.enters:
-                if enter(context.address):
+                if not (self._repeated if part.repeats else _entered)(enter, part, context):
                     return False
                 if part.then is not None:
                     # What it calls may make code, for which a fork under way is waited for.
@@ -190,26 +149,20 @@ class Machine:
                 multiplying.discard(get_ident())
         return True
 
-    @property
-    def function(self) -> int | None:
-        """The address of the one function that a call is; None where Python takes part in it."""
-        return None if self.enters[0][1].then else _address(self.enters[0][0])
-
-    def repeat(self, context: Context, calls: Callable[[int], int], count: int) -> int:
-        """Call its one function `count` times, by machine code; how many calls ended well."""
-        if context.process is not _process:
-            _start_threads(self.artifact, context)
-        done = 0
-        try:
-            if self.blas is not None:
-                _begin_to_multiply()
-            done = calls(count)
-        finally:
-            if done < count:
-                context.failed[:] = 0
-            if self.blas is not None:
-                multiplying.discard(get_ident())
-        return done
+    def _repeated(self, enter: Enter, part: Part, context: Context) -> bool:
+        """All iterations, some at a time: Python has a turn between, and sees Ctrl-C."""
+        begin, end = map(RUNTIME.index, TURNS)
+        slots, done, some = context.slots, 0, 1
+        while True:
+            slots[begin], slots[end] = done, min(done + some, part.repeats)
+            done = slots[end]
+            begun = perf_counter()
+            if not _entered(enter, part, context):
+                return False
+            if not slots[end]:
+                return True
+            if perf_counter() - begun < SOON:
+                some *= 2
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
         """A node that has no kernel, by its reference evaluation."""
@@ -261,6 +214,11 @@ class Machine:
             return np.empty(node.shape, node.dtype)
         memory = _memory(address, int(node.type.nbytes))
         return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)
+
+
+def _entered(enter: Enter, part: Part, context: Context) -> bool:
+    """Whether the function came to its end."""
+    return not enter(context.address)
 
 
 def _memory(address: int, nbytes: int) -> Any:
@@ -362,9 +320,9 @@ def plan_for(
     settings: Settings | None = None,
 ) -> Plan:
     """The plan that `machine_for` compiles with these settings (default: those of now)."""
-    threads, target, plain, seconds, nbytes = settings or settings_now()
+    threads, target, plain, seconds, nbytes, nested = settings or settings_now()
     with making:
-        return planned(graph, results, overwrites, threads, target, plain, seconds, nbytes)
+        return planned(graph, results, overwrites, threads, target, plain, seconds, nbytes, nested)
 
 
 def wants_plain_order() -> bool:

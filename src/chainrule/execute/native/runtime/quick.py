@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.execute.native.runtime.arrays import binder, pointer_of, usual
-from chainrule.execute.native.runtime.machine import Context
+from chainrule.execute.native.runtime.context import Context
 from chainrule.graph.node import Node
 
 if TYPE_CHECKING:
