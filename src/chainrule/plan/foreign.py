@@ -8,7 +8,7 @@ copied: piece by piece where it can, at once where it may read what it writes ov
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from chainrule.dataclass import dataclass
@@ -120,16 +120,15 @@ def needs(
 
 
 def needs_of_body(
+    plan: Callable[..., Plan],
+    settings: tuple[int, int, bool, bool],
     body: Body,
     over: Mapping[Node, Node],
     *,
     alone: bool = False,
-    settings: tuple[int, int, bool, bool],
 ) -> Needs:
     """What the iterations of a compiled body take, by the plan that it has with these settings:
     threads, bytes of a vector, whether it multiplies pairs, and whether the order is plain."""
-    from chainrule.plan.planner import plan  # which plans bodies by this function
-
     threads, vector_nbytes, multiplies_pairs, plain = settings
     threads = 1 if alone else threads
     key = ("needs", threads, *settings[1:], *numbers_of(body, over))

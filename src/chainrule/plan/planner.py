@@ -152,7 +152,7 @@ def plan(
         threads=threads,
         vector_nbytes=vector_nbytes,
         multiplies_pairs=multiplies_pairs,
-        of_body=partial(needs_of_body, settings=settings),
+        of_body=partial(needs_of_body, plan, settings),
         nested=nested,
     )
     once = dict(overwrites or {})
