@@ -11,8 +11,9 @@ import numpy as np
 from chainrule.graph.dtypes import FLOAT32, dtype_kind, is_bfloat16
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.primitives.arithmetic import absolute, maximum, minimum, negative
 from chainrule.primitives.cumulative import recurrence
-from chainrule.primitives.logic import cast
+from chainrule.primitives.logic import cast, where
 from chainrule.primitives.primitive import (
     Assemble,
     Contract,
@@ -24,7 +25,7 @@ from chainrule.primitives.primitive import (
     Map,
     Move,
 )
-from chainrule.primitives.reduce import sum_
+from chainrule.primitives.reduce import max_, min_, sum_
 from chainrule.primitives.sources import iota
 from chainrule.primitives.windows import fold_windows
 
@@ -60,6 +61,8 @@ KERNELS = frozenset(
         *(Role.ROUTINE, Role.FOREIGN),
     )
 )
+# Whose results are elements of the operands, or these with another sign.
+PICKING = (absolute, max_, maximum, min_, minimum, negative, where)
 FAILING = (Role.GATHER, Role.SCATTER, Role.ROUTINE, Role.FOREIGN)  # which may stop a run
 WORTH_COMPILING = 4  # iterations of a loop: its body is then compiled
 # What needs no instruction: it can be read through, or repeated where it is read.
@@ -159,6 +162,18 @@ def is_widening(node: Node) -> bool:
     old, new = node.inputs[0].dtype, node.dtype
     are_floats = dtype_kind(old) == dtype_kind(new) == "f"
     return are_floats and new.itemsize > old.itemsize
+
+
+def is_rounded_already(node: Node) -> bool:
+    """Whether it rounds to bfloat16 what is of bfloat16 already, but for the dtype: elements that
+    are picked, or change their sign."""
+    if node.primitive is not cast or not is_bfloat16(node.dtype):
+        return False
+    picked = node.inputs[0]
+    return picked.primitive in PICKING and all(
+        one.dtype.kind == "b" or (one.primitive is cast and is_bfloat16(one.inputs[0].dtype))
+        for one in picked.inputs
+    )
 
 
 def repeats_compiled_code(node: Node) -> bool:

@@ -7,10 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from chainrule.graph.dtypes import is_bfloat16
 from chainrule.graph.node import Node
 from chainrule.plan.loops.loop_work import Instance, Kind
 from chainrule.plan.loops.sweeps import QUOTIENT, is_row_quotient
+from chainrule.plan.roles import is_rounded_already
 from chainrule.primitives.arithmetic import integer_power
+from chainrule.primitives.logic import cast
 from chainrule.primitives.primitive import Map
 
 # By function, in float32 and in float64: the instructions that `execute.native.libm` emits, with
@@ -72,6 +75,7 @@ SLOW |= {name: SLOW["fmod"] for name in ("remainder", "floor_divide")}
 SLOW_NARROW |= {name: SLOW_NARROW["fmod"] for name in ("remainder", "floor_divide")}
 DIVISION, DIVISION_NARROW = (11, 18), (5, 10)
 CIPHER = 80  # of Threefry
+ROUNDING = 9  # to bfloat16, by instructions on integers
 
 _NAME = re.compile(r"([a-z_][a-z_0-9]*)\(")
 _SIGN = re.compile(r"[-+*&|<>~]|==")
@@ -95,6 +99,8 @@ def expression_weight(node: Node, vector_nbytes: int) -> float:
     wide = vector_nbytes >= 64
     if node.primitive is integer_power:
         return 2.0 * abs(node.param("exponent")).bit_length()
+    if node.primitive is cast and is_bfloat16(node.dtype):
+        return 0.0 if is_rounded_already(node) else ROUNDING
     return _weight(kernel.expression, double, wide)
 
 

@@ -51,6 +51,26 @@ def test_numbers_are_rounded_as_ml_dtypes_does(dtype):
         same_bits(compiled(lambda x: x.astype(BF16), x), x.astype(BF16))
 
 
+PICKED = {
+    "maximum": lambda x, y: np.maximum(x, y),
+    "minimum of a number": lambda x, y: np.minimum(x, 0.3),  # rounded, then picked
+    "absolute": lambda x, y: np.abs(x),
+    "where": lambda x, y: np.where(x > y, x, y),
+    "a mixture": lambda x, y: np.where(x > y, x.astype(np.float32), 0.3).astype(BF16),
+    "largest of rows": lambda x, y: np.max(np.reshape(x, (-1, 64)), axis=1) - y[0],
+    "then rounded": lambda x, y: -np.maximum(x, y) * y + np.abs(x),
+}
+
+
+@pytest.mark.parametrize("picks", PICKED)
+def test_what_is_picked_is_rounded_no_more_and_has_the_bits_of_numpy(picks):
+    y = np.random.default_rng(3).permutation(ALL)
+    graph = cr.trace(PICKED[picks], x=ALL, y=y)
+    with np.errstate(all="ignore"):
+        expected = graph.run(x=ALL, y=y).outputs
+    same_bits(compiled(PICKED[picks], ALL, y), expected)
+
+
 def moved(x: Any, k: Any) -> Any:
     rows = x[k]  # gathered
     both = np.concatenate([x, rows.astype(BF16)], axis=1)

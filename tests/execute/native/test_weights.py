@@ -6,7 +6,9 @@ import inspect
 
 import pytest
 
+import chainrule as cr
 from chainrule.execute.native.libm.mathematics import FUNCTIONS
+from chainrule.execute.native.plan_to_ir.conversions import to_bfloat16
 from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand
 from chainrule.plan import weights
 
@@ -18,6 +20,10 @@ def emitted(name: str, type_: str, avx512: bool) -> int:
     code, function = Code(Module("", avx512)), FUNCTIONS[name]
     count = len(inspect.signature(function).parameters) - 1
     function(code, *[Operand(f"%x{place}", type_) for place in range(count)])
+    return counted(code)
+
+
+def counted(code: Code) -> int:
     lines = [line for line in code.lines if not line.endswith(":")]
     return sum(not any(one in line for one in ("fdiv", "llvm.sqrt", "bitcast")) for line in lines)
 
@@ -29,3 +35,12 @@ def test_the_weight_of_a_function_is_what_is_emitted(name, vector_nbytes):
     for double, type_ in enumerate(TYPES[vector_nbytes]):
         found = weights.function_weight(name, bool(double), wide)
         assert found == emitted(name, type_, wide)
+
+
+@pytest.mark.parametrize("vector_nbytes", TYPES)
+def test_the_weight_of_rounding_to_bfloat16_is_what_is_emitted(vector_nbytes):
+    code = Code(Module(""))
+    to_bfloat16(code, Operand("%x", TYPES[vector_nbytes][0]))
+    graph = cr.trace(lambda x: x.astype(cr.bfloat16), x=cr.float32[3])
+    (node,) = (one for one in graph.nodes if one.dtype == cr.bfloat16.dtype)
+    assert weights.expression_weight(node, vector_nbytes) == counted(code)

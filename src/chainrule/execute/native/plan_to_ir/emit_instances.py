@@ -30,6 +30,7 @@ from chainrule.execute.native.plan_to_ir.scalars import Typed, emit_expression
 from chainrule.graph.dtypes import is_bfloat16
 from chainrule.graph.node import Node
 from chainrule.plan.loops.loop_work import Instance, Kind, Store
+from chainrule.plan.roles import is_rounded_already
 from chainrule.primitives.affine import Affine
 from chainrule.primitives.arithmetic import add, multiply
 from chainrule.primitives.primitive import Map
@@ -159,6 +160,8 @@ class Points:
         node = one.node
         if one in self.divisors:
             return quotient(self.code, self.value(one.operands[0]), self.divisors[one])
+        if is_rounded_already(node):
+            return self.value(one.operands[0])
         kernel = node.primitive.kernel
         assert isinstance(kernel, Map)
         names: dict[str, object] = dict(node.params)
