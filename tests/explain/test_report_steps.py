@@ -125,9 +125,8 @@ def test_a_gradient_that_is_never_stored_is_made_by_the_update_that_uses_it() ->
     assert f"step {at + 1} uses it on the way to V_next" in values["dloss/dV"]["why"]
     assert [term["step"] for term in values["dloss/dV"]["chain"]] == [at]
     life = values["last"]["life"]
-    # the update is its last reader, the way back through the loop the last of the states beside it
-    assert (life["reader"], life["to_end"]) == (at, False)
-    assert places.index("last") in steps["backward of last"]["frees"]
+    assert (life["reader"], life["to_end"]) == (at, True)
+    assert places.index("last") in update["frees"]
     # the loop is made where it is computed
     loop = next(one for one in data["memory"]["lives"] if one["label"].startswith("the loop over"))
     first = data["steps"][loop["step"]]

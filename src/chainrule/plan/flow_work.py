@@ -60,9 +60,8 @@ class FlowWork:
 
     @property
     def fails(self) -> bool:
-        """Whether it may stop the run: a body may, or there may be too many iterations."""
-        limited = isinstance(self.flow, Whiled) and self.flow.limit is not None
-        return limited or any(one.fails for one in self.bodies)
+        """Whether it may stop the run: a body may, and in a long loop Python may raise (Ctrl-C)."""
+        return not isinstance(self.flow, Chosen) or any(one.fails for one in self.bodies)
 
     @property
     def layouts(self) -> list[NestLayout]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -186,25 +187,60 @@ def without_end(x: Any) -> Any:
     return cr.while_loop(lambda s: np.sum(s) < 1e30, lambda s: np.sin(s) + 0.5, x)
 
 
+class Alarm(Exception):
+    """What a signal raises."""
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """A signal after so many seconds, which raises Alarm; it has to be seen before long."""
+
+    def ring(*_: Any) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    begun = time.perf_counter()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        with pytest.raises(Alarm):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.perf_counter() - begun < 20
+
+
 @pytest.mark.parametrize("function", [long, without_end], ids=lambda one: one.__name__)
 def test_a_signal_is_seen_while_a_long_loop_runs(function: Any) -> None:
     """Loops of 30 s, or without an end: machine code gives Python a turn every 40 ms or so."""
     x = np.random.default_rng(2).normal(size=(64, 64)).astype(np.float32)
     compiled = cr.trace(function, x).compile(executor="native", strict=True)
+    with alarm(0.3):
+        compiled(x=x)
 
-    class Alarm(Exception):
-        pass
 
-    def alarm(*_: Any) -> None:
-        raise Alarm
+def test_a_step_that_a_signal_stops_has_updated_nothing() -> None:
+    """Of two parameters one could be updated before the loop."""
 
-    before = signal.signal(signal.SIGALRM, alarm)
+    def objective(x: Any, W: Any, V: Any) -> Any:
+        def step(h: Any, _: Any) -> Any:
+            h = np.tanh(h @ W) + x[:1]
+            return h, h
+
+        h, hs = cr.scan(step, x[:1], None, length=100_000)
+        return np.mean(np.tanh(x @ V) ** 2) + np.mean(h**2) + np.mean(hs)
+
+    random = np.random.default_rng(3)
+    x, W, V = (random.normal(size=(n, 48)).astype(np.float32) * 0.1 for n in (2000, 48, 48))
+    step = cr.training_step(objective, ("V", "W"), cr.sgd(0.1), executor="native", x=x, W=W, V=V)
+    state = step.init(W=W, V=V)
+    step(state, x=x)  # compiled
     begun = time.perf_counter()
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
-        with pytest.raises(Alarm):
-            compiled(x=x)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert time.perf_counter() - begun < 20
+    step(state, x=x)
+    taken = time.perf_counter() - begun
+    for part in (0.1, 0.25, 0.4):  # on the way forth, and on the way back
+        before = state["V"].copy(), state["W"].copy()
+        with alarm(part * taken):
+            step(state, x=x)
+        np.testing.assert_array_equal(state["V"], before[0])
+        np.testing.assert_array_equal(state["W"], before[1])

@@ -1,4 +1,4 @@
-"""Iterations of a loop are called by machine code, without Python between them."""
+"""Iterations of a loop are machine code, without Python between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(0)
 
 @pytest.fixture
 def no_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No iteration is called by Python."""
+    """Python calls no iteration."""
 
     def called(self: Iterations, inputs: Any) -> Any:
         raise AssertionError("Python called an iteration")
