@@ -292,11 +292,11 @@ def _pad_python(out: Node, writing: Writing, x: Written) -> Written:
 
 
 def _pad_transpose(g: Any, out: Any, x: Any) -> Any:
-    from chainrule.primitives.products import part_of_product
+    from chainrule.primitives.parts import part_of_product
 
-    part = {"start": out.param("start"), "step": out.param("step"), "shape": x.type.shape}
-    product = part_of_product(g, **part)
-    return slice_(g, **part) if product is None else product
+    start, step, shape = out.param("start"), out.param("step"), x.type.shape
+    product = part_of_product(g, start, step, shape)
+    return slice_(g, start=start, step=step, shape=shape) if product is None else product
 
 
 pad = _movement(

@@ -14,7 +14,7 @@ from chainrule.graph.frozen import Frozen
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
-from chainrule.graph.types import ArrayType
+from chainrule.graph.types import ArrayType, Shape
 from chainrule.primitives.affine import Domain, IndexMap
 from chainrule.primitives.notation import Latex
 from chainrule.primitives.python import Python, calls
@@ -130,10 +130,11 @@ class Move:
     """The elements of the one input at other places: of NumPy's arrays a view, where strides can.
 
     `reads(out, where, domain)` is where the input has the elements that the result has at `where`,
-    in a loop nest over `domain`; None where that is not affine.
-    """
+    in a loop nest over `domain`; None where that is not affine.  `part(out, start, shape)` makes
+    this part of the result by moving less, where it can."""
 
     reads: Callable[[Node, IndexMap, Domain], IndexMap | None]
+    part: Callable[[Node, tuple[int, ...], Shape], Node | None] = lambda out, start, shape: None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
-from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape, slice_, transpose
+from chainrule.primitives.movement import add_batch_axis, broadcast_to, reshape, transpose
 from chainrule.primitives.notation import ATOM, PRODUCT, Form, Latex
 from chainrule.primitives.primitive import VIEWS, Contract, Cut, Multilinear, Primitive, Sample
 from chainrule.primitives.python import Python, Writing, Written, operator_of
@@ -356,24 +356,6 @@ contract = Primitive(
     ),
     python=Python(_contract_python, noun="product"),
 )
-
-
-def part_of_product(x: Any, *, start: tuple, step: tuple, shape: tuple) -> Any:
-    """A slice of a contraction as the contraction of slices, so that no more is computed; None of
-    anything else."""
-    if x.primitive is not contract:
-        return None
-    parts = dict(zip(x.param("out_axes"), zip(start, step, shape, strict=True), strict=True))
-    sliced = []
-    for node, key in zip(x.inputs, ("x_axes", "y_axes"), strict=True):
-        wanted = [
-            parts.get(label, (0, 1, size))
-            for label, size in zip(x.param(key), node.type.shape, strict=True)
-        ]
-        begin, by, lengths = zip(*wanted, strict=True) if wanted else ((), (), ())
-        whole = lengths == node.type.shape and set(by) <= {1}
-        sliced.append(node if whole else slice_(node, start=begin, step=by, shape=lengths))
-    return contract(*sliced, **dict(x.params))
 
 
 PRODUCTS = (matmul, contract)

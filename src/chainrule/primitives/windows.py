@@ -191,6 +191,31 @@ def _windows_reads(out: Node, where: IndexMap, domain: Domain) -> IndexMap:
     )
 
 
+def _windows_part(out: Any, start: Counts, shape: Shape) -> Any:
+    """The windows of a part of the input, and on fewer zeros where it has zeros around it; None
+    where they do not begin everywhere, or are cut themselves."""
+    window, dilation, x = out.param("window"), out.param("dilation"), out.inputs[0]
+    first, count = out.ndim - 2 * len(window), len(window)
+    if max(out.param("stride")) > 1 or shape[first + count :] != window:
+        return None
+    positions = zip(shape[first : first + count], window, dilation, strict=True)
+    lengths = (*shape[:first], *(n + span(w, d) - 1 for n, w, d in positions))
+    ones, begin = (1,) * x.ndim, start[: x.ndim]
+    if x.primitive is pad and x.param("step") == ones:
+        lies = tuple(a - b for a, b in zip(x.param("start"), begin, strict=True))
+        places = zip(lies, x.inputs[0].type.shape, lengths, strict=True)
+        if all(_fits(*one) for one in places):
+            less = pad(x.inputs[0], start=lies, step=ones, shape=lengths)
+            return windows(less, **dict(out.params))
+    return windows(slice_(x, start=begin, step=ones, shape=lengths), **dict(out.params))
+
+
+def _fits(start: Any, size: Any, room: Any) -> bool:
+    """Whether so many places, from `start` on, are known to be within the room."""
+    left = room - start - size
+    return isinstance(start, int) and isinstance(left, int) and min(start, left) >= 0
+
+
 windows = Primitive(
     name="windows",
     doc="The windows of the last axes: first their positions, as new last axes what is in each.",
@@ -199,7 +224,7 @@ windows = Primitive(
     evaluate=_windows,
     derivative=Linear((_windows_transpose,)),
     batch=lambda size, inputs, batched, out: windows(inputs[0], **dict(out.params)),
-    kernel=Move(_windows_reads),
+    kernel=Move(_windows_reads, _windows_part),
     flops=no_flops,
     latex=Latex(r"\operatorname{{windows}}_{{{window}}}({x})", ATOM, (0,), Form.WINDOWED),
     samples=(

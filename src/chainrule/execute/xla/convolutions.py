@@ -14,7 +14,8 @@ from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.dtypes import FLOAT32
 from chainrule.graph.node import Node
 from chainrule.primitives.movement import pad, slice_, transpose
-from chainrule.primitives.products import contract, part_of_product
+from chainrule.primitives.parts import part_of_product
+from chainrule.primitives.products import contract
 from chainrule.primitives.windows import fold_windows, windows
 
 SPATIAL = 2  # axes of windows at most: of more, XLA's convolutions on CPUs are slow
@@ -79,8 +80,9 @@ def _part(node: Node, values: Mapping[Node, Any], reads: Mapping[Node, int]) -> 
         source = source.inputs[0]
         if reads[source] > 1:
             return None
-    product = part_of_product(source, start=start, step=step, shape=shape)
-    found = None if product is None else _product(product, values)
+    if source.primitive is not contract:
+        return None
+    found = _product(part_of_product(source, start, step, shape), values)
     for order in reversed(orders) if found is not None else ():
         found = jax_here().numpy.transpose(found, order)
     return found
