@@ -60,6 +60,20 @@ def test_each_instruction_has_its_own_time(threads):
     assert all(one >= 0 for one in others) and max(others) > 0
 
 
+def test_a_long_loop_has_the_time_of_all_its_iterations():
+    """Python has turns between them: code stamps the time when all have ended."""
+
+    def looped(x):
+        h = np.sort(np.tanh(x))  # two instructions before it
+        return cr.fori_loop(0, 100_000, lambda i, h: np.tanh(h) + x, h) * 2
+
+    graph = cr.trace(looped, x=cr.float32["256"])
+    made = plan(graph, [n for _, n in graph.outputs], vector_nbytes=host_target().vector_nbytes)
+    found = made.measured().measured
+    (loop,) = (n for n, one in enumerate(made.works) if one.label == "scan")
+    assert found[loop] > 0.9 * sum(found) and len(found) > 2
+
+
 def test_the_text_has_a_row_for_each_instruction():
     made = planned()
     found = made.measured()

@@ -192,7 +192,8 @@ class Writer:
         begun: list[Placed] = [] if beginning is None else [beginning]
         shared = any(parts_of(work) > 1 for _, work, _ in (*works, *begun))
         segment = SegmentWriter(self, name, shared, in_turns=repeats > 0)
-        segment.stamp(self.done)
+        if not repeats:  # a loop's time begins where the instruction before ended
+            segment.stamp(self.done)
         for placed in works:
             segment.add(*placed)
             self.done += 1
