@@ -175,10 +175,10 @@ def line(name: str, rounds: int, processes: int, first_calls: int, executor: str
     for _ in range(first_calls):
         for part, found in first.items():
             found.append(in_a_process("first", name, part, executor))
+    from measure import paired_ratio
+
     ours, theirs, sent = (median(taken[part]) for part in PARTS)
-    ratios = [
-        median(a / b for a, b in zip(taken[PARTS[0]], taken[x], strict=True)) for x in PARTS[1:]
-    ]
+    ratios = [paired_ratio(taken[PARTS[0]], taken[part]).median for part in PARTS[1:]]
     text = f"{name:18} {ours * 1e6:10.1f} {theirs * 1e6:10.1f} {sent * 1e6:10.1f}"
     text += "".join(f" {ratio:6.3f}" for ratio in ratios)
     if first_calls:

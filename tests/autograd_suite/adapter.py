@@ -3,7 +3,8 @@
 `pytest -p adapter FILES` runs them with `import autograd` meaning what is made here: its numpy is
 NumPy itself, whose functions are traced, and its derivatives are chainrule's.  `--outcomes FILE`
 writes what became of each test; `--combinations 2` tries about 2 of the combinations of arguments
-that a test asks for, where it asks for more, and second derivatives in its first check alone.
+that a test asks for, where it asks for more, and second derivatives in its first check alone;
+`--executor NAME` runs the derivatives.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pytest
 import chainrule as cr
 
 EPS, CLOSE = 1e-6, 1e-6
+EXECUTOR = ["reference"]
 
 
 # NumPy, with the one function that cannot see traced arrays inside lists -------------------------
@@ -68,7 +70,7 @@ def value_and_grad(fun: Any, argnum: Any = 0) -> Any:
         value = fun(*args, **kwargs)
         return scalar(value), value
 
-    both = cr.value_and_grad(of_scalar, wrt=_argnums(argnum), has_aux=True, executor="reference")
+    both = cr.value_and_grad(of_scalar, wrt=_argnums(argnum), has_aux=True, executor=EXECUTOR[0])
 
     def call(*args: Any, **kwargs: Any) -> Any:
         (_, value), gradient = both(*args, **kwargs)
@@ -83,11 +85,11 @@ def grad(fun: Any, argnum: Any = 0) -> Any:
 
 
 def grad_and_aux(fun: Any, argnum: Any = 0) -> Any:
-    return cr.grad(fun, wrt=_argnums(argnum), has_aux=True, executor="reference")
+    return cr.grad(fun, wrt=_argnums(argnum), has_aux=True, executor=EXECUTOR[0])
 
 
 def grad_named(fun: Any, argname: str) -> Any:
-    return cr.grad(fun, wrt=argname, executor="reference")
+    return cr.grad(fun, wrt=argname, executor=EXECUTOR[0])
 
 
 def make_jvp(fun: Any, argnum: Any = 0) -> Any:
@@ -95,7 +97,7 @@ def make_jvp(fun: Any, argnum: Any = 0) -> Any:
         def of_one(x: Any) -> Any:
             return fun(*args[:argnum], x, *args[argnum + 1 :])
 
-        return lambda v: cr.jvp(of_one, (args[argnum],), (v,), executor="reference")
+        return lambda v: cr.jvp(of_one, (args[argnum],), (v,), executor=EXECUTOR[0])
 
     return made
 
@@ -137,7 +139,7 @@ def make_vjp(fun: Any, argnum: Any = 0) -> Any:
         def of_one(x: Any) -> Any:
             return fun(*args[:argnum], x, *args[argnum + 1 :])
 
-        value, pull = cr.vjp(of_one, args[argnum], executor="reference")
+        value, pull = cr.vjp(of_one, args[argnum], executor=EXECUTOR[0])
         return (lambda g: pull(g)[0]), value
 
     return made
@@ -150,7 +152,7 @@ def make_hvp(fun: Any, argnum: Any = 0) -> Any:
         def of_one(x: Any) -> Any:
             return gradient(*args[:argnum], x, *args[argnum + 1 :])
 
-        return (lambda v: cr.jvp(of_one, (args[argnum],), (v,), executor="reference")[1],)
+        return (lambda v: cr.jvp(of_one, (args[argnum],), (v,), executor=EXECUTOR[0])[1],)
 
     return made
 
@@ -240,7 +242,7 @@ def along(function: Any, points: Any, modes: Any, order: int, generator: Any) ->
     """Compare the derivative along a direction; then that of the gradient along another."""
     move = [generator.standard_normal(point.shape) for point in points]
     wrt = tuple(range(len(points)))
-    gradient = cr.grad(function, wrt=wrt, executor="reference")
+    gradient = cr.grad(function, wrt=wrt, executor=EXECUTOR[0])
     ahead = function(*[p + EPS / 2 * v for p, v in zip(points, move, strict=True)])
     behind = function(*[p - EPS / 2 * v for p, v in zip(points, move, strict=True)])
     expected = float(np.asarray((ahead - behind) / EPS))
@@ -248,7 +250,7 @@ def along(function: Any, points: Any, modes: Any, order: int, generator: Any) ->
         found = sum(float(np.sum(g * v)) for g, v in zip(gradient(*points), move, strict=True))
         close(found, expected, "reverse mode")
     if "fwd" in modes:
-        found = cr.jvp(function, tuple(points), tuple(move), executor="reference")[1]
+        found = cr.jvp(function, tuple(points), tuple(move), executor=EXECUTOR[0])[1]
         close(float(np.asarray(found)), expected, "forward mode")
     if order > 1:
         other = [generator.standard_normal(point.shape) for point in points]
@@ -367,9 +369,11 @@ OUTCOMES: dict[str, list[Any]] = {}
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--outcomes", help="where to write what became of each test")
     parser.addoption("--combinations", type=int, default=0, help="of a check's arguments; 0: all")
+    parser.addoption("--executor", default="reference", help="of the derivatives")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    EXECUTOR[0] = config.getoption("--executor")
     MOST_COMBINATIONS[0] = config.getoption("--combinations")
     install()
 

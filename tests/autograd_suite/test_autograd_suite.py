@@ -17,6 +17,7 @@ import autograd.numpy as anp
 import pytest
 from autograd.core import primitive_vjps
 from autograd_left_out import CALLS_ALONE, COMPLEX_ONLY, FAILING, FILES, LEFT_OUT
+from executors import needs_jax
 
 VERSION = "1.9.1"
 HERE = Path(__file__).parent
@@ -51,16 +52,22 @@ def files_of(suite: Path) -> list[str]:
     return [path.name for path in sorted(suite.glob("test_*.py")) if path.name not in FILES]
 
 
-def outcomes_of(folder: Path, files: list[str], written: Path, combinations: int = 0) -> Outcomes:
+def outcomes_of(
+    folder: Path,
+    files: list[str],
+    written: Path,
+    combinations: int = 0,
+    executor: str = "reference",
+) -> Outcomes:
     """What becomes of each test of the files with chainrule in autograd's place."""
     options = ["-p", "adapter", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
     command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", *options]
     command += ["--outcomes", str(written), "--combinations", str(combinations), "--tb", "native"]
-    command += ["--continue-on-collection-errors", *files]
+    command += ["--executor", executor, "--continue-on-collection-errors", *files]
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800
     )
     assert written.exists(), done.stdout[-2000:] + done.stderr[-2000:]
     return json.loads(written.read_text(encoding="utf-8"))
@@ -151,6 +158,24 @@ def check_left_out(suite: Path) -> None:
 @pytest.mark.exhaustive
 def test_every_other_test_passes_in_all_combinations(suite: Path, tmp_path: Path):
     found = failing(outcomes_of(suite, files_of(suite), tmp_path / "outcomes.json"))
+    assert found.keys() == FAILING.keys(), found
+
+
+@needs_jax
+@pytest.mark.slow
+def test_functions_of_scalars_pass_on_xla(suite: Path, tmp_path: Path):
+    """Each derivative of each function is compiled."""
+    written = tmp_path / "outcomes.json"
+    outcomes = outcomes_of(suite, ["test_scalar_ops.py"], written, MOST_COMBINATIONS, "xla")
+    assert len(outcomes) > 30 and not failing(outcomes)
+
+
+@needs_jax
+@pytest.mark.exhaustive
+def test_every_test_passes_on_xla(suite: Path, tmp_path: Path):
+    written = tmp_path / "outcomes.json"
+    outcomes = outcomes_of(suite, files_of(suite), written, MOST_COMBINATIONS, "xla")
+    found = failing(outcomes)
     assert found.keys() == FAILING.keys(), found
 
 

@@ -92,8 +92,16 @@ class Compared:
     `counts` has how many finite numbers were compared, by order: what compares nothing is seen.
     """
 
-    def __init__(self, op: Any, function: Function, sample: Any, orders: int = 2) -> None:
+    def __init__(
+        self,
+        op: Any,
+        function: Function,
+        sample: Any,
+        orders: int = 2,
+        executor: str = "reference",
+    ) -> None:
         self.op, self.function, self.sample, self.orders = op, function, sample, orders
+        self.executor = executor
         self.leaves: list[Any] = []
         self.counts: Counter[int] = Counter()
         given = (sample.input, *sample.args)
@@ -132,7 +140,7 @@ class Compared:
         theirs = self.theirs()
         assert theirs, "PyTorch has no result that could be compared"
         if not self.is_differentiated:
-            traced = cr.compile(self.ours, executor="reference")(*self.arrays)
+            traced = cr.compile(self.ours, executor=self.executor)(*self.arrays)
             self.agree(0, traced, theirs, "value")
             return self.counts
         floats = [i for i, value in enumerate(theirs) if value.dtype.is_floating_point]
@@ -148,7 +156,7 @@ class Compared:
         active = [i for i in floats if theirs[i].requires_grad]
         again = self.op.supports_gradgrad and self.orders > 1
         if not (self.op.supports_autograd and active and again):
-            first = cr.value_and_grad(objective, wrt=wrt, has_aux=True, executor="reference")
+            first = cr.value_and_grad(objective, wrt=wrt, has_aux=True, executor=self.executor)
             (_, values), gradients = first(*self.arrays)
             self.agree(0, values, theirs, "value")
             if self.op.supports_autograd and active:
@@ -162,7 +170,7 @@ class Compared:
             return sum(np.sum(part * move) for part, move in pairs), (values, parts)
 
         # All orders in one graph, which is traced once.
-        second = cr.grad(along, wrt=wrt, has_aux=True, executor="reference")
+        second = cr.grad(along, wrt=wrt, has_aux=True, executor=self.executor)
         seconds, (values, gradients) = second(*self.arrays)
         self.agree(0, values, theirs, "value")
         found = self.their_gradients(theirs, weights, again=True)

@@ -21,6 +21,7 @@ import opinfo_networks
 import opinfo_products
 import opinfo_reductions
 import pytest
+from executors import needs_jax
 from opinfo_compared import Compared, shown
 
 import chainrule as cr
@@ -107,9 +108,22 @@ ONE_OF_EACH = pytest.mark.parametrize(
 @ONE_OF_EACH  # variants that are the same function here are in the exhaustive tier
 def test_samples_agree_at_orders_0_1_and_2(op: Any):
     """The first few, and more until there is a number of each order."""
+    check_samples(op, "reference")
+
+
+@needs_jax
+@pytest.mark.sweep(100)
+@pytest.mark.slow
+@EVERY_OPERATION
+def test_samples_agree_at_orders_0_1_and_2_on_xla(op: Any):
+    """As above, in the bounds of NumPy: a program is compiled for each."""
+    check_samples(op, "xla")
+
+
+def check_samples(op: Any, executor: str) -> None:
     numbers: Counter[int] = Counter()
     orders = [0, *([1] * is_differentiable(op)), *([2] * is_differentiable_twice(op))]
-    for count, found in enumerate(compared(op, dtype_of(op)), 1):
+    for count, found in enumerate(compared(op, dtype_of(op), executor=executor), 1):
         numbers += found
         if count >= SOME and all(numbers[order] for order in orders):
             break
@@ -125,6 +139,14 @@ def test_further_samples_agree_at_orders_0_1_and_2(op: Any):
         pass
 
 
+@needs_jax
+@pytest.mark.exhaustive
+@EVERY_OPERATION
+def test_further_samples_agree_on_xla(op: Any):
+    for _ in compared(op, dtype_of(op), chosen=further, executor="xla"):
+        pass
+
+
 def further(samples: Iterator[Any]) -> list[Any]:
     """Some of those after the first, from begin to end: the options change from one to the next."""
     others = list(samples)[SOME:]
@@ -135,8 +157,20 @@ def further(samples: Iterator[Any]) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("op", IN_FLOAT32, ids=map(label, IN_FLOAT32))
 def test_samples_of_float32_agree_at_orders_0_and_1_and_stay_float32(op: Any):
+    check_float32(op, "reference")
+
+
+@needs_jax
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("op", IN_FLOAT32, ids=map(label, IN_FLOAT32))
+def test_samples_of_float32_agree_on_xla(op: Any):
+    check_float32(op, "xla")
+
+
+def check_float32(op: Any, executor: str) -> None:
     numbers: Counter[int] = Counter()
-    for count, found in enumerate(compared(op, torch.float32, orders=1), 1):
+    samples = compared(op, torch.float32, orders=1, executor=executor)
+    for count, found in enumerate(samples, 1):
         numbers += found
         if count >= SOME_IN_FLOAT32 and numbers[0] and numbers[1]:
             break
@@ -144,7 +178,11 @@ def test_samples_of_float32_agree_at_orders_0_and_1_and_stay_float32(op: Any):
 
 
 def compared(
-    op: Any, dtype: Any, orders: int = 2, chosen: Callable[..., Any] = iter
+    op: Any,
+    dtype: Any,
+    orders: int = 2,
+    chosen: Callable[..., Any] = iter,
+    executor: str = "reference",
 ) -> Iterator[Counter[int]]:
     """Compare sample by sample: how many finite numbers it were at each order."""
     attention = torch.nn.attention  # of which this kind alone has second derivatives
@@ -161,7 +199,7 @@ def compared(
         torch.manual_seed(0)
         for sample in chosen(samples_of(op, dtype)):
             try:
-                found = Compared(op, TABLE[op.name], sample, orders).check()
+                found = Compared(op, TABLE[op.name], sample, orders, executor).check()
             except Exception as error:
                 given = (sample.input, *sample.args, *sample.kwargs.items())
                 error.add_note(f"{op.name}({', '.join(shown(value) for value in given)})")

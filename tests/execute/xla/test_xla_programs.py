@@ -87,6 +87,9 @@ def test_an_index_out_of_range_is_explained() -> None:
     o = RANDOM.normal(size=(4, 3))
     same_refusal(IndexOutOfRangeError, loss, o, np.array([0, 2, 3, 1]))
     same_refusal(IndexOutOfRangeError, loss, o, np.array([0, 2, -1, 1]))
+    many = RANDOM.normal(size=(2, 200))  # -100 as an unsigned byte is 156
+    same_refusal(IndexOutOfRangeError, loss, many, np.array([0, -100], np.int8))
+    same_refusal(IndexOutOfRangeError, loss, many, np.array([0, 200], np.uint8))
     same_refusal(IndexOutOfRangeError, looped, o, np.array([0, 3, 4]))
     assert cr.compile(looped, executor="xla")(o, np.array([0, -4, 3])).shape == (3,)
 

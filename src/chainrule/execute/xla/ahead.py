@@ -24,9 +24,11 @@ class SentAhead:
         own = set(order)
         self.inputs = {x.name: x.node for x in program.graph.inputs if x.node in own}
 
-    def there(self, arrays: Sequence[Any]) -> list[Any]:
+    def there(self, arrays: list[Any]) -> list[Any]:
         """The arguments, with what was sent ahead in place of arrays in memory."""
         sent = self.home.sent
+        if not sent:
+            return arrays
         return [sent[id(one)][1] if id(one) in sent else one for one in arrays]
 
     def send(self) -> None:

@@ -202,8 +202,10 @@ class XlaHeldCall:
         self.home.settle()
         if failed and bool(failed[0]):  # they are the old ones
             return None
-        computed = dict(zip(self.computed, map(np.asarray, found), strict=True))
-        values = [computed[x] if x in computed else self.before[x] for x in self.results]
+        values = [np.asarray(one) for one in found]
+        if not self.is_short:
+            computed = dict(zip(self.computed, values, strict=True))
+            values = [computed[x] if x in computed else self.before[x] for x in self.results]
         self.then(values)
         return values
 

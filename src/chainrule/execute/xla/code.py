@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.execute.free_memory import WORTH_CHECKING
 from chainrule.execute.xla.foreign import Foreign, is_foreign
 from chainrule.execute.xla.fullest import fullest
 from chainrule.execute.xla.jax_here import OPTIONS, jax_here, keeping_barriers, tracing, wide
@@ -17,6 +18,7 @@ from chainrule.execute.xla.memory import (
     analysed,
     beside_arguments,
     copied_nbytes,
+    device_with_memory,
     refuse_beyond_device,
 )
 from chainrule.execute.xla.parts import Part, evaluate, numbered
@@ -33,6 +35,7 @@ from chainrule.primitives.sources import constant
 if TYPE_CHECKING:
     from chainrule.execute.xla.grid import Grid
 
+least, most = np.minimum.reduce, np.maximum.reduce
 REMEMBERED = 64  # codes; those that programs hold stay beside them
 
 
@@ -64,6 +67,7 @@ class Code:
         self.taken = [outlined(one) for one in given]
         self.donated = [outlined(one) for one in overwritten.values()]
         self.sharing = 1 if grid is None else grid.sharing
+        self.is_small = False  # no call with these needs a look at the memory
         self.results_nbytes = sum(int(one.type.nbytes) for one in results)
         order = order_of(results, overwritten)
         slots = {node: slot for slot, node in enumerate(given)}
@@ -128,19 +132,25 @@ class Code:
     def refuse_too_much(self, arrays: Iterable[Any]) -> None:
         """MemoryLimitError where the device has no memory for a call with these arguments: before
         it is compiled, if that can be said of its results and of what is copied alone."""
+        if self.is_small:
+            return
         copied, times = copied_nbytes(arrays), self.sharing
         if "nbytes" not in self.__dict__:
             refuse_beyond_device(copied + times * self.results_nbytes)
-        refuse_beyond_device(copied + times * beside_arguments(self.nbytes))
+        nbytes = times * beside_arguments(self.nbytes)
+        refuse_beyond_device(copied + nbytes)
+        given = sum(one.size * one.dtype.itemsize for one in self.taken)
+        self.is_small = device_with_memory() is None and nbytes + given < WORTH_CHECKING
 
     def is_out_of_range(self, arrays: Sequence[Any]) -> bool:
         """Whether an index among the arrays is out of the range of what it is for."""
         for slot, low, high in self.ranges:
             index = np.asarray(arrays[slot])
-            if index.size and (
-                np.minimum.reduce(index, axis=None) < low
-                or np.maximum.reduce(index, axis=None) > high
-            ):
+            if low == 0 and index.dtype.kind == "i" and high < 1 << (8 * index.itemsize - 1):
+                index = index.view(f"u{index.itemsize}")  # below 0 is beyond all: one pass
+            elif index.size and least(index, axis=None) < low:
+                return True
+            if index.size and most(index, axis=None) > high:
                 return True
         return False
 
