@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from chainrule.dataclass import replace
 from chainrule.graph.body import Chosen
 from chainrule.graph.node import Node
 from chainrule.plan.flow_work import FlowWork
@@ -25,7 +26,7 @@ from chainrule.plan.sharing import busiest
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.untouched import untouched
 from chainrule.plan.weights import weight
-from chainrule.plan.work import NestWork, ProductWork, Work
+from chainrule.plan.work import NestWork, ProductWork, Work, parts_of
 from chainrule.primitives.primitive import Given
 from chainrule.primitives.routines import WIDE
 
@@ -98,8 +99,9 @@ def _nanoseconds(work: Work, speeds: Speeds, lying: Lying) -> float:
             whole = _moving(arrays, speeds, lying)
             return speeds.loop + (iterations(work.node) or 1) * each + whole
         case FlowWork():
+            own = replace(speeds, instruction=speeds.alone) if parts_of(work) == 1 else speeds
             bodies = [
-                sum(work_nanoseconds(one, speeds) for one in body.plan.works)
+                sum(_nanoseconds(one, own, TOGETHER) for one in body.plan.works)
                 for body in work.bodies
             ]
             chosen = isinstance(work.flow, Chosen)

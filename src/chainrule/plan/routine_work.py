@@ -18,7 +18,7 @@ from chainrule.primitives.primitive import Library
 from chainrule.primitives.routines import WIDE, Block, Operand, Routine, operand_array
 from chainrule.schedule.records import aligned
 
-CALL_NANOSECONDS = 1000.0  # of one matrix, however small
+CALL_NANOSECONDS = 150.0  # of one matrix, however small
 FLOPS_EACH_NANOSECOND = 25.0
 # Nanoseconds for one matrix that is alone: then threads share the steps for it.  On two cores of a
 # Zen 3, a Cholesky factor of 200 takes dpotrf 0.21 ms by one thread.

@@ -57,11 +57,11 @@ class Speeds:
     `reduction` what a sum over columns waits for in each vector, `row` what a row takes beside its
     columns.  Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside
     them, `packing` an element, `product` a call; BLAS takes `blas` times as long as tiles.
-    `instruction` is what each begins with, `sharing` what threads take to meet, `crowding` how many
-    times as long each takes while all work (they share memory, and often a core), `exchanging` a
-    byte of computed matrices that threads multiply together, as another one wrote some.  Of a loop
-    that Python goes through, with a compiled body, `loop` is what it does before the first
-    iteration, `iteration` what it does in each.
+    `instruction` is what each begins with, `alone` in a loop that one thread does, `sharing` what
+    threads take to meet, `crowding` how many times as long each takes while all work (they share
+    memory, and often a core), `exchanging` a byte of computed matrices that threads multiply
+    together, as another one wrote some.  Of a loop that Python goes through, with a compiled body,
+    `loop` is what it does before the first iteration, `iteration` what it does in each.
     `memory` are the levels, the nearest first; the last holds everything, also what no instruction
     touched for `kept`.
     """
@@ -83,6 +83,7 @@ class Speeds:
     blas: float = 1.0
     crowding: float = 1.0
     exchanging: float = 0.0
+    alone: float = 10.0
     loop: float = 150_000.0
     iteration: float = 10000.0
     kept: float = inf

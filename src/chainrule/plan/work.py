@@ -87,6 +87,20 @@ def with_bodies(works: Iterable[Work]) -> Iterator[Work]:
             yield from with_bodies(work.works)
 
 
+def parts_of(work: Work) -> int:
+    """The most parts that an instruction has, or anything that it does."""
+    if isinstance(work, NestWork):
+        return max((one.parts for one in work.layouts), default=1)
+    if isinstance(work, ProductWork):
+        packs = [m.pack.parts for c in work.calls for m in (c.x, c.y) if m.pack is not None]
+        return max([*packs, *(call.parts for call in work.calls)])
+    if isinstance(work, RoutineWork):
+        return work.sharing.parts
+    if isinstance(work, FlowWork):
+        return max([1, *(one.parts for one in work.layouts), *map(parts_of, work.works)])
+    return 1
+
+
 @dataclass(frozen=True, eq=False)
 class Worker:
     """Makes works from units; `strides` are those of every value in memory.

@@ -23,7 +23,7 @@ from chainrule.execute.native.plan_to_ir.flow_code import TURNS
 from chainrule.execute.native.plan_to_ir.frame import Frame
 from chainrule.execute.native.plan_to_ir.modules import INTERNAL, Modules
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
-from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter, parts_of
+from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter
 from chainrule.execute.native.products.product_code import emit_product
 from chainrule.execute.native.products.tile_code import emit_tiled_product
 from chainrule.execute.native.products.windowed_code import emit_windowed_product
@@ -37,7 +37,7 @@ from chainrule.plan.planner import Plan
 from chainrule.plan.products.calls import Call
 from chainrule.plan.roles import roles_of
 from chainrule.plan.routine_work import RoutineWork
-from chainrule.plan.work import ProductWork, Work, with_bodies
+from chainrule.plan.work import ProductWork, Work, parts_of, with_bodies
 from chainrule.schedule.records import Buffer, Compute
 
 RUNTIME = (

@@ -22,6 +22,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.inner_plans import Filling, InnerPlan, Spot
 from chainrule.plan.roles import roles_of
+from chainrule.plan.work import parts_of
 from chainrule.schedule.records import Buffer
 
 if TYPE_CHECKING:
@@ -32,20 +33,13 @@ COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 Pointers = Mapping[Spot, Operand]
 
 
-def parts_of_flow(work: FlowWork) -> int:
-    """The most parts that anything done in it has."""
-    from chainrule.execute.native.plan_to_ir.segment_code import parts_of
-
-    return max([1, *(one.parts for one in work.layouts), *map(parts_of, work.works)])
-
-
 class FlowWriter:
     """Writes one instruction into a function."""
 
     def __init__(self, segment: SegmentWriter, work: FlowWork, workspace: Buffer | None) -> None:
         self.segment, self.work, self.workspace = segment, work, workspace
         self.code: Code = segment.code
-        self.together = isinstance(work.flow, Scanned) and parts_of_flow(work) > 1
+        self.together = isinstance(work.flow, Scanned) and parts_of(work) > 1
 
     def whole(self) -> None:
         """All of it."""

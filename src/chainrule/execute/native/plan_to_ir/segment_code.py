@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.execute.native.plan_to_ir.barriers import Barriers
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
-from chainrule.execute.native.plan_to_ir.flow_code import FlowWriter, parts_of_flow
+from chainrule.execute.native.plan_to_ir.flow_code import FlowWriter
 from chainrule.execute.native.plan_to_ir.frame import Frame
 from chainrule.execute.native.plan_to_ir.rows_code import emit_rows
 from chainrule.execute.native.products.product_code import SMALLEST, routine_name
@@ -316,15 +316,3 @@ class SegmentWriter:
 def _share(code: Code, rows: int, part: Operand, parts: int) -> Operand:
     """The first row of a part."""
     return code.binary("udiv", code.binary("mul", part, i64(rows)), i64(parts))
-
-
-def parts_of(work: Work) -> int:
-    """The most parts that an instruction has."""
-    if isinstance(work, NestWork):
-        return max((one.parts for one in work.layouts), default=1)
-    if isinstance(work, ProductWork):
-        packs = [m.pack.parts for c in work.calls for m in (c.x, c.y) if m.pack is not None]
-        return max([*packs, *(call.parts for call in work.calls)])
-    if isinstance(work, RoutineWork):
-        return work.sharing.parts
-    return parts_of_flow(work) if isinstance(work, FlowWork) else 1
