@@ -24,6 +24,7 @@ from chainrule.graph.rebuild import resting_on
 from chainrule.primitives.arithmetic import add, multiply
 from chainrule.primitives.movement import slice_
 from chainrule.primitives.sources import full
+from chainrule.transforms.simplify import simplified
 
 COMMUTATIVE = (add, multiply)
 
@@ -150,10 +151,25 @@ class Numbers:
         return self.inside(loop, found)
 
     def inside(self, loop: Loop, given: Mapping[Node, int]) -> dict[Node, int]:
-        """The numbers in the iteration, where what is given to it has these."""
+        """The numbers in the iteration, where what is given to it has these.
+
+        Of integers, simpler forms compute the same (those of floats, up to the sign of a zero): the
+        loop of a backward pass has them, that of a user perhaps not.
+        """
         found = dict(given)
-        for node in between(loop.inner, [*(one.after for one in loop.carries), *loop.stacked]):
-            if node not in found:
+        nodes = between(loop.inner, [*(one.after for one in loop.carries), *loop.stacked])
+        simple = simplified(nodes, loop.inner)
+        integers = [simple[node] for node in nodes if node.dtype.kind in "iu"]
+        simpler = dict(given)
+        for node in between(loop.inner, integers):
+            if node not in simpler:
+                simpler[node] = self.number(node, [simpler[one] for one in node.inputs])
+        for node in nodes:
+            if node in found:
+                continue
+            if node.dtype.kind in "iu":
+                found[node] = simpler[simple[node]]
+            else:
                 found[node] = self.number(node, [found[one] for one in node.inputs])
         return found
 
