@@ -14,6 +14,7 @@ import pytest
 import chainrule as cr
 from chainrule.errors import InputError, StepLimitError
 from chainrule.execute import reference
+from chainrule.execute.native.runtime import machine
 
 X = np.random.default_rng(0).normal(size=(9, 3))
 
@@ -138,8 +139,8 @@ def test_threads_give_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"x": random.normal(size=(20, 96, 128)), "W": random.normal(size=(128, 128)) * 0.1}
     graph = cr.trace(shared, **given)
     found = []
-    for threads in ("1", "2", "3"):
-        monkeypatch.setenv("CHAINRULE_NUM_THREADS", threads)
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(machine, "_default_threads", lambda threads=threads: threads)
         compiled = graph.compile(executor="native", strict=True)
         calls = [leaves(compiled(**given)) for _ in range(5)]
         for one in calls:
@@ -148,6 +149,44 @@ def test_threads_give_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for one in found:
         for x, y in zip(one, leaves(shared(**given)), strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-10)
+
+
+def copied_for_a_choice(x: Any) -> Any:
+    return cr.cond(np.sum(x) > 0, lambda y: y + 1, lambda y: y * 2, np.sin(x).T)
+
+
+def copied_for_a_while_loop(x: Any) -> Any:
+    return cr.while_loop(lambda y: np.sum(y) < 1e4, lambda y: y * 1.1 + 1, np.sin(x)[::-1])
+
+
+def copied_for_a_loop(x: Any) -> Any:
+    swapped = cr.scan(lambda s, _: (s[::-1], None), (np.sin(x), np.cos(x)), None, length=3)
+    return swapped[0][0]
+
+
+def loops_in_two_functions(x: Any) -> Any:
+    """Python has turns in the loop between, so what is before and after it are two functions."""
+
+    def step(y: Any, _: Any) -> Any:
+        return np.sin(y), None
+
+    first = cr.scan(step, x, None, length=3)[0]
+    between = cr.while_loop(lambda y: y < 3, lambda y: y + 1, np.sum(first) * 0)
+    return cr.scan(step, first + between, None, length=3)[0]
+
+
+COPIED = [copied_for_a_choice, copied_for_a_while_loop, copied_for_a_loop]
+
+
+@pytest.mark.parametrize(
+    "function", [*COPIED, loops_in_two_functions], ids=lambda one: one.__name__
+)
+def test_threads_share_what_is_large(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(4).normal(size=(300, 200))
+    monkeypatch.setattr(machine, "_default_threads", lambda: 2)
+    compiled = cr.trace(function, x).compile(executor="native", strict=True)
+    for given in (x, -x):
+        np.testing.assert_allclose(compiled(x=given), function(given), rtol=1e-12, atol=1e-12)
 
 
 def test_too_many_iterations_are_told_by_the_limit() -> None:

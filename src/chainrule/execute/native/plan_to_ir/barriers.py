@@ -23,7 +23,7 @@ I64 = "i64"
 TURNS = "%turns"  # where a thread counts the iterations of loops, of which it does some parts
 
 # The next part of a turn, `parts` where none is left; and one part more is done.
-HELPERS = f"""
+HELPERS = f"""\
 define internal i64 @claim_in_turn(ptr %counter, i64 %turn, i64 %parts) nounwind {{
 entry:
   %first = shl i64 %turn, {TURN_BITS}
@@ -60,8 +60,7 @@ again:
   br i1 %added, label %end, label %again
 end:
   ret void
-}}
-"""
+}}"""
 
 
 class Barriers:
@@ -111,7 +110,9 @@ class Barriers:
         before = self._turn
         if not any(TURNS in line for line in self.entry):
             self.entry += [f"  {TURNS} = alloca i64", f"  store i64 0, ptr {TURNS}"]
-            self.code.module.functions.append(HELPERS.strip())
+            functions = self.code.module.functions
+            if HELPERS not in functions:  # of another native function
+                functions.append(HELPERS)
         yield
         self._turn = before and self.code.load(Operand(TURNS, "ptr"), I64)
 

@@ -45,6 +45,7 @@ class FlowWriter:
         """All of it."""
         self.beginning()
         if isinstance(self.work.flow, Chosen):
+            self._begin()
             self._choice()
             return
         known = self.work.flow.length if isinstance(self.work.flow, Scanned) else None
@@ -61,10 +62,8 @@ class FlowWriter:
 
     def beginning(self) -> None:
         """What is done once, before anything else."""
-        self._begin()
-        pointers = self._pointers(count(0), {})
-        for one in self.work.before:
-            self._fill(one, pointers, count(0))
+        for one in self.work.before:  # threads may share each, whatever bodies do
+            self._fill(one, partial(self._pointer, one.spot, count(0)), count(0))
 
     def _begin(self) -> None:
         if self.together:
@@ -98,7 +97,7 @@ class FlowWriter:
     def _scanned(self, number: Operand, bases: Pointers) -> None:
         pointers = self._pointers(number, bases)
         for one in self.work.rows:
-            self._fill(one, pointers, number)
+            self._fill(one, partial(pointers.__getitem__, one.spot), number)
         self._body(self.work.bodies[0], pointers)
 
     def _while(self, begin: Operand, end: Operand | None, pointers: Pointers) -> Operand:
@@ -168,16 +167,17 @@ class FlowWriter:
 
     def _pointers(self, number: Operand, known: Pointers) -> dict[Spot, Operand]:
         """Where everything lies in an iteration; what is `known` and does not move is as it was."""
-        found, code = dict[Spot, Operand](), self.code
-        for spot in self._spots():
-            if not spot.step and spot in known:
-                found[spot] = known[spot]
-                continue
-            offset = count(spot.offset)
-            if spot.step:
-                offset = code.binary("add", code.binary("mul", number, count(spot.step)), offset)
-            found[spot] = code.address(self._base(spot), offset, "i8")
-        return found
+        return {
+            spot: known[spot] if not spot.step and spot in known else self._pointer(spot, number)
+            for spot in self._spots()
+        }
+
+    def _pointer(self, spot: Spot, number: Operand) -> Operand:
+        """Where it is in an iteration."""
+        code, offset = self.code, count(spot.offset)
+        if spot.step:
+            offset = code.binary("add", code.binary("mul", number, count(spot.step)), offset)
+        return code.address(self._base(spot), offset, "i8")
 
     def _base(self, spot: Spot) -> Operand:
         segment = self.segment
@@ -189,12 +189,12 @@ class FlowWriter:
     def _spots(self) -> Iterable[Spot]:
         work = self.work
         found = [spot for body in work.bodies for spot in body.spots]
-        found += [one.spot for one in (*work.before, *work.rows)]
+        found += [one.spot for one in work.rows]
         return dict.fromkeys(found if work.decides is None else [*found, work.decides])
 
-    def _fill(self, one: Filling, pointers: Pointers, number: Operand) -> None:
-        """The value of this iteration, at its spot."""
-        code, segment, into = self.code, self.segment, pointers[one.spot]
+    def _fill(self, one: Filling, into: Callable[[], Operand], number: Operand) -> None:
+        """The value of this iteration, at its spot, where `into` gives a pointer to."""
+        code, segment = self.code, self.segment
 
         def moved(node: Node, step: int) -> Operand:
             distance = code.binary("mul", number, count(step))
@@ -203,4 +203,4 @@ class FlowWriter:
         moving: dict[Node, Callable[[], Operand]] = {
             node: partial(moved, node, step) for node, step in one.moving.items()
         }
-        segment.nest(one.layout, None, {one.stored: lambda: into, **moving})
+        segment.nest(one.layout, None, {one.stored: into, **moving})
