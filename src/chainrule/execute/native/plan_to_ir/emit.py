@@ -101,6 +101,9 @@ def count(value: int) -> Operand:
     return Operand(str(value), "i64")
 
 
+ALL = "all_"  # before the names of numbers in memory
+
+
 @dataclass(eq=False)
 class Module:
     """The functions and declarations that one object file is made of."""
@@ -206,6 +209,15 @@ class Code:
         zeros = f"<{count} x i32> zeroinitializer"
         return self.emit(f"shufflevector {wide} {one.text}, {wide} poison, {zeros}", wide)
 
+    def in_memory(self, value: float, type_: str) -> Operand:
+        """A number in every lane of the vector type, read from memory that nothing writes."""
+        base, count = element(type_), lanes(type_)
+        name, nbytes = f"@{ALL}{number(value, base)}_{count}_{base}", count * BITS[base] // 8
+        # Not `constant`: LLVM would make that a number again.
+        line = f"internal global {type_} {constant(value, type_).text}, align {nbytes}"
+        self.module.declare(f"{name} = {line}")
+        return self.load(Operand(name, "ptr"), type_, nbytes)
+
     def address(self, base: Operand, index: Operand, type_: str) -> Operand:
         """base + index elements of `type_`."""
         if index.text == "0":
@@ -295,6 +307,8 @@ class Code:
 def is_pure(text: str) -> bool:
     """Whether the instruction's result depends on its operands only."""
     word, _, rest = text.partition(" ")
+    if word == "load":
+        return f"ptr @{ALL}" in rest
     if word != "call":
         return word in PURE
     _, found, name = rest.partition("@llvm.")
