@@ -24,9 +24,9 @@ def test_measured_speeds_are_positive_numbers_for_this_processor(monkeypatch):
     for name in ("SECONDS", "TOGETHER"):  # they need not be right here
         monkeypatch.setattr(f"chainrule.explain.cost.measured_speeds.{name}", 0.001)
     found = cr.measured_speeds()
-    known = replace(found, kept=1.0, exchanging=1.0)
+    known = replace(found, kept=1.0, exchanging=1.0, window=1.0)
     assert all(math.isfinite(one) and one > 0 for one in flat(astuple(known)))
-    assert found.kept > 0 and 0 <= found.exchanging < math.inf
+    assert found.kept > 0 and 0 <= found.exchanging < math.inf and found.window > 0
     assert found.vector_nbytes in (32, 64)
 
 
