@@ -39,7 +39,8 @@ class FlowWriter:
     def __init__(self, segment: SegmentWriter, work: FlowWork, workspace: Buffer | None) -> None:
         self.segment, self.work, self.workspace = segment, work, workspace
         self.code: Code = segment.code
-        self.together = isinstance(work.flow, Scanned) and parts_of(work) > 1
+        inside = [*(one.layout.parts for one in work.rows), *map(parts_of, work.works)]
+        self.together = isinstance(work.flow, Scanned) and max(inside, default=1) > 1
 
     def whole(self) -> None:
         """All of it."""
