@@ -119,3 +119,25 @@ def test_where_sets_are_too_many_bounds_hold_and_the_answer_says_so(graph, most)
     assert found.lower_bound <= least * (1 + 1e-12)
     assert found.load >= least * (1 - 1e-12)
     assert found.proved_optimal <= (found.load <= least * (1 + 1e-12))
+
+
+def test_a_host_that_takes_parts_in_no_time_leaves_no_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was 2e-300 seconds, above a load of 0."""
+    monkeypatch.setattr(search, "MOST_TESTS", 1)
+    found = answer(
+        {
+            "seconds": [0, 1, 0, 1],
+            "nbytes": [0] * 4,
+            "edges": [],
+            "transfer_seconds": [0] * 4,
+            "devices": 1,
+            "memory_nbytes": 3,
+            "backward": [],
+            "together": [(0,)],
+            "hosts": 1,
+            "host_seconds": [0, 0, 1, 0],
+        }
+    )
+    assert found is not None and found.lower_bound == 0

@@ -44,8 +44,11 @@ def bound_of(problem: Problem, parts: Parts, limit: float) -> float:
     """No split that is better than the limit has a smaller load: all parts share the places, and
     each is on one."""
     devices = len(problem.memory_nbytes)
-    room = devices + problem.hosts * host_speed(parts, limit)
+    speed = host_speed(parts, limit) if problem.hosts else 0.0
+    room = devices + problem.hosts * speed
     shared = sum(parts.seconds) / room if devices else sum(parts.host_seconds) / problem.hosts
+    if devices and speed >= ENDLESS:
+        shared = 0.0  # a host takes a part in no time, and there may be as many
     alone = [
         min([device] * (devices > 0) + [host] * (problem.hosts > 0))
         for device, host in zip(parts.seconds, parts.host_seconds, strict=True)
