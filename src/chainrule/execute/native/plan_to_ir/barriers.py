@@ -22,9 +22,9 @@ TURN_BITS = 20  # enough for parts; 2^43 turns are left
 I64 = "i64"
 TURNS = "%turns"  # where a thread counts the iterations of loops, of which it does some parts
 
-# The next part of a turn, `parts` where none is left; and one part more is done.
+# Counts one part more of a turn, and gives the number before; `parts` where there are so many.
 HELPERS = f"""\
-define internal i64 @claim_in_turn(ptr %counter, i64 %turn, i64 %parts) nounwind {{
+define internal i64 @count_in_turn(ptr %counter, i64 %turn, i64 %parts) nounwind {{
 entry:
   %first = shl i64 %turn, {TURN_BITS}
   br label %again
@@ -44,22 +44,6 @@ mine:
   ret i64 %part
 none:
   ret i64 %parts
-}}
-
-define internal void @done_in_turn(ptr %counter, i64 %turn) nounwind {{
-entry:
-  %first = shl i64 %turn, {TURN_BITS}
-  br label %again
-again:
-  %now = load atomic i64, ptr %counter acquire, align 8
-  %is_earlier = icmp slt i64 %now, %first
-  %from = select i1 %is_earlier, i64 %first, i64 %now
-  %next = add i64 %from, 1
-  %pair = cmpxchg ptr %counter, i64 %now, i64 %next acq_rel acquire
-  %added = extractvalue {{ i64, i1 }} %pair, 1
-  br i1 %added, label %end, label %again
-end:
-  ret void
 }}"""
 
 
@@ -137,7 +121,7 @@ class Barriers:
         claim = f"atomicrmw add ptr {claimed.text}, i64 1 acq_rel"
         if self._turn is not None:
             turn = self._turn.text
-            claim = f"call i64 @claim_in_turn(ptr {claimed.text}, i64 {turn}, i64 {parts})"
+            claim = f"call i64 @count_in_turn(ptr {claimed.text}, i64 {turn}, i64 {parts})"
         part = code.emit(claim, I64)
         here = code.compare("icmp slt", part, Operand(str(parts), I64))
         code.branch(here, f"work{self.count}", f"done{self.count}")
@@ -150,7 +134,7 @@ class Barriers:
         if turn is None:
             code.emit(f"atomicrmw add ptr {counter}, i64 1 acq_rel", I64)
         else:
-            code.do(f"call void @done_in_turn(ptr {counter}, i64 {turn.text})")
+            code.emit(f"call i64 @count_in_turn(ptr {counter}, i64 {turn.text}, i64 {parts})", I64)
         code.jump(f"claim{self.count}")
         code.label(f"done{self.count}")
         done, wait, target = self._counter(BARRIER_NBYTES // 2), self.slot("wait"), str(parts)
