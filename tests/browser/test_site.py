@@ -25,6 +25,9 @@ KINDS = (
 # Contrast of every letter of code takes axe-core seconds a page; one page has all their colours.
 WITHOUT_CODE = "{include: [['html']], exclude: [['.highlight code > *'], ['.cm-content']]}"
 CODE = "'#__code_0'"
+# Editors come some time after the page, and bring what can be wrong with them.
+EDITABLE = """!document.querySelector(".cr-cells, .cr-playground")
+    || document.querySelector(".cm-content")"""
 
 pytestmark = pytest.mark.slow
 
@@ -123,6 +126,7 @@ def test_axe_finds_nothing_on_any_page(
 def check_page(window: Any, address: str, axe: str) -> None:
     """axe-core finds nothing, and the page is as wide as the window."""
     window.goto(address)
+    window.wait_for_function(EDITABLE)
     assert faults_of(window, axe, WITHOUT_CODE) == [], address
     assert window.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
 

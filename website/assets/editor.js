@@ -48,7 +48,8 @@ export function editor(parent, text, { changed, keys = [], label = "Program" }) 
         failedLine,
         syntaxHighlighting(colours),
         keymap.of([...keys, ...defaultKeymap, ...historyKeymap, indentWithTab]),
-        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
+        // what has to be scrolled has to be reached by the keyboard, in Safari by a tabindex alone
+        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
         EditorView.updateListener.of((update) => update.docChanged && changed?.()),
       ],
     }),
