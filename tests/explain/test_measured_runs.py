@@ -13,10 +13,12 @@ from chainrule.errors import InputError, MemoryLimitError
 from chainrule.explain.cost import measured_runs
 from chainrule.explain.cost.measured_runs import Timed, timed
 from chainrule.machine_code.target import native_refusal
+from chainrule.plan.speeds import speeds_of
 
 EXECUTOR = pytest.mark.parametrize(
     "executor", ["reference"] if native_refusal() else ["reference", "native"]
 )
+KNOWN = speeds_of(32)
 RANDOM = np.random.default_rng(0)
 WS = [RANDOM.normal(size=(64, 64)).astype(np.float32) / 8 for _ in range(3)]
 N = 512
@@ -71,6 +73,13 @@ def test_what_has_no_memory_is_estimated_as_the_others_turn_out() -> None:
     assert timed([refused], [30.0]) == [Timed(30.0, False)]
 
 
+def test_what_takes_too_long_is_estimated_as_the_others_turn_out() -> None:
+    made: list[float] = []
+    short, long = timed([busy(0.002, made), busy(0.006, made)], [1e6, 40e9], seconds=1.0)
+    assert made == [0.002, 0.002] and short.is_measured
+    assert not long.is_measured and long.nanoseconds == pytest.approx(40e3 * short.nanoseconds)
+
+
 def _worked(x: Any) -> Any:
     begun = thread_time()
     while thread_time() - begun < WORK:
@@ -97,6 +106,43 @@ def test_ways_take_what_steps_take(executor: str) -> None:
         assert way.is_measured and way.nanoseconds >= count * WORK * 1e9
     assert [way.nanoseconds for way in fit.ways] == sorted(way.nanoseconds for way in fit.ways)
     assert not {"about", "±", "estimated"} & set(str(fit).split())
+
+
+@EXECUTOR
+def test_ways_are_measured_by_default(executor: str) -> None:
+    step = training(executor)
+    fit = step.fits("1 GiB", n=N)
+    assert fit.ways and all(way.is_measured and way.margin == 0 for way in fit.ways)
+    assert not {"about", "±", "estimated"} & set(str(fit).split())
+    for keywords in ({"measure": False}, {"speeds": KNOWN}):
+        assert not any(way.is_measured for way in step.fits("1 GiB", n=N, **keywords).ways)
+
+
+given: list[Any] = []
+
+
+def _refused(x: Any) -> Any:
+    given.append(x)
+    return x
+
+
+refused = cr.primitive(_refused, result_type=lambda x: x)
+
+
+def never_ends(x: Any) -> Any:
+    """Of made-up numbers, which are not 0."""
+    return cr.while_loop(lambda x: np.any(x != 0), lambda x: x * 1, x)
+
+
+@EXECUTOR
+@pytest.mark.parametrize("function", [never_ends, refused, np.linalg.cholesky])
+def test_ways_are_estimated_where_made_up_arrays_do_not_do(function: Any, executor: str) -> None:
+    def objective(x: cr.float64["3 3"], w: cr.float64[""]) -> Any:
+        return w * np.sum(function(x))
+
+    step = cr.training_step(objective, "w", cr.sgd(0.1), executor=executor)
+    fit = step.fits("1 GiB")
+    assert fit.ways and not any(way.is_measured for way in fit.ways) and not given
 
 
 @EXECUTOR

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CALLS, TURN = 2, 0.1  # at least so many calls, and seconds, in a turn
 ROUNDS, ENOUGH = 4, 30.0  # of turns; no further one after so many seconds
+UNASKED = 20.0  # seconds of runs that nobody asked for, at most about
 OTHERS = 1.05  # times the time of a thread: more is that of other threads
 
 Measure = bool | Mapping[str, Any]  # whether; or arrays by name, in place of what is made up
@@ -40,17 +41,25 @@ class Timed:
     is_measured: bool
 
 
-def timed(runs: Sequence[Run], estimated: Sequence[float]) -> list[Timed]:
+def timed(runs: Sequence[Run], estimated: Sequence[float], seconds: float = inf) -> list[Timed]:
     """How long each call takes: the least of some, as other processes may slow them down.
 
-    They are made in turns, each with new arrays.  Where there is no memory for a call, its
-    estimate, in nanoseconds, is scaled as the measured ones turn out.
+    They are made in turns, each with new arrays.  Where there is no memory for a call, or by its
+    estimate, in nanoseconds, no time within `seconds` of all, the estimate is scaled as the
+    measured ones turn out.
     """
     least = [inf] * len(runs)
     begun = time.perf_counter()
-    for done in range(ROUNDS):
-        if not done or time.perf_counter() - begun < ENOUGH:
-            least = [min(one, turn(run)) for one, run in zip(least, runs, strict=True)]
+    for place, run in enumerate(runs):
+        spent = time.perf_counter() - begun
+        if spent + (1 + CALLS) * estimated[place] / 1e9 <= seconds:
+            least[place] = turn(run)
+    for _ in range(ROUNDS - 1):
+        if time.perf_counter() - begun < min(ENOUGH, seconds):
+            least = [
+                min(one, turn(run)) if one < inf else one
+                for one, run in zip(least, runs, strict=True)
+            ]
     pairs = list(zip(least, estimated, strict=True))
     scale = median([taken / about for taken, about in pairs if taken < inf and about] or [1.0])
     return [

@@ -284,14 +284,16 @@ class TrainingStep(Frozen, ShownAsGraph):
         executor: str | None = None,
         layout: Layout | None = None,
         speeds: Speeds | None = None,
-        measure: Measure = False,
+        measure: Measure | None = None,
         **sizes: int,
     ) -> Fit:
         """Whether a step at these sizes fits in an amount: `step.fits("8 GiB", n=256)`.
 
         As `Graph.fits`; parameters and the optimizer's arrays are counted.  `print` it: `ways` are
-        those in which it fits, with bytes and time (`speeds` and `measure` as for `tradeoff`), the
-        quickest first.
+        those in which it fits, with bytes and time, the quickest first.  Each is run when they are
+        asked for, for half a second on made-up arrays; `measure={"x": x}` gives arrays in place of
+        those, `measure=False` or `speeds` estimates as `tradeoff` does.  Estimated is also what
+        depends on the elements (`cr.while_loop`, `cr.primitive`), and what would take too long.
         """
         from chainrule.train.step.ways_to_fit import fit_of_step
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.errors import InputError, MemoryLimitError, SizeError
@@ -14,10 +15,14 @@ from chainrule.explain.memory.fits import Fit, Way, fit_of
 from chainrule.explain.memory.lying import Layout
 from chainrule.explain.memory.margins import margin
 from chainrule.explain.memory.report import MemoryReport, memory_of_step
+from chainrule.graph.body import inner_nodes
+from chainrule.graph.node import Node
 from chainrule.plan.speeds import checked_speeds
+from chainrule.primitives.primitive import Library
 
 if TYPE_CHECKING:
     from chainrule.explain.cost.measured_runs import Measure, Run
+    from chainrule.graph.graph import Graph
     from chainrule.plan.speeds import Speeds
     from chainrule.train.step.micro_memory import MicroBatchMemory
     from chainrule.train.step.step import TrainingStep
@@ -50,7 +55,7 @@ def fit_of_step(
     layout: Layout | None,
     sizes: Mapping[str, int],
     speeds: Speeds | None = None,
-    measure: Measure = False,
+    measure: Measure | None = None,
 ) -> Fit:
     """See `TrainingStep.fits`; `amount` may be the sizes, as elsewhere."""
     speeds = checked_speeds(speeds)
@@ -70,7 +75,11 @@ def fit_of_step(
 
 
 def _ways_to_fit(
-    step: TrainingStep, plain: MemoryReport, nbytes: int, speeds: Speeds | None, measure: Measure
+    step: TrainingStep,
+    plain: MemoryReport,
+    nbytes: int,
+    speeds: Speeds | None,
+    measure: Measure | None,
 ) -> tuple[Way, ...]:
     """The ways in which the step of a report fits in `nbytes`, the quickest first for each row, by
     the longest that it may take: parts are no advice where they only may be quicker.
@@ -86,11 +95,37 @@ def _ways_to_fit(
     found += in_parts(step, plain.sizes, within, nbytes, speeds)
     found += smaller(step, plain, within, nbytes, speeds)
     found = [_with_margin(one, plain, plain.nanoseconds(speeds)) for one in found]
-    ways = [one.way for one in found] if measure is False else _measured(found, measure)
+    if measure is None:
+        ways = _measured_if_possible(found, plain.concrete) if speeds is None else None
+    else:
+        ways = _measured(found, measure) if measure is not False else None
+    ways = [one.way for one in found] if ways is None else ways
     return tuple(sorted(ways, key=lambda way: way.nanoseconds * (1 + way.margin)))
 
 
-def _measured(found: list[Option], measure: Measure) -> list[Way]:
+def _measured_if_possible(found: list[Option], graph: Graph) -> list[Way] | None:
+    """The ways with the times of runs that nobody asked for; None where arrays that are made up
+    cannot stand in for the user's: these decide what is computed, or they make a run fail."""
+    from chainrule.explain.cost.measured_runs import UNASKED
+
+    if any(_follows_data(node) for node in (*graph.nodes, *inner_nodes(graph))):
+        return None
+    try:
+        return _measured(found, True, UNASKED)
+    except Exception:  # of what was made up, which is no fault of the user's
+        return None
+
+
+def _follows_data(node: Node) -> bool:
+    """Whether what a node takes depends on the elements: a loop that ends when they say so, a
+    function of the user's."""
+    kernel = node.primitive.kernel
+    if not isinstance(kernel, Library):
+        return False
+    return kernel.keeps or (kernel.turns is not None and kernel.turns(node) is None)
+
+
+def _measured(found: list[Option], measure: Measure, seconds: float = inf) -> list[Way]:
     """The ways with the times of runs."""
     from chainrule.explain.cost.measured_runs import timed  # loaded where it is asked for
 
@@ -103,7 +138,7 @@ def _measured(found: list[Option], measure: Measure) -> list[Way]:
             is_measured=taken.is_measured,
             margin=0.0 if taken.is_measured else one.way.margin,
         )
-        for one, taken in zip(found, timed(runs, estimated), strict=True)
+        for one, taken in zip(found, timed(runs, estimated, seconds), strict=True)
     ]
 
 
