@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
+import jax
 import numpy as np
 from carrying_models import CARRYING, carrying
 from tensor_models import case
 
 import chainrule as cr
 from chainrule import float64, int64
+from chainrule.devices.reports.spans import DOING
 from chainrule.errors import IndexOutOfRangeError, InputError
 
 STEPS = 3
@@ -128,11 +134,12 @@ def failing() -> None:
     split(state, batch)
     assert state.steps == 2
     try:
-        split.trace(state, batch)
-    except InputError as found:
-        assert "one program on 4 devices" in str(found) and "threads" in str(found)
+        split.trace(state, wrong)
+    except IndexOutOfRangeError as found:
+        assert "index 7" in str(found)
     else:
-        raise AssertionError("one program has no instructions")
+        raise AssertionError("a traced step is a step")
+    assert state.steps == 2
     computed = cr.training_step(looked_up, ("E",), cr.sgd(0.1), executor="xla")
     split = cr.parallel(computed, micro_batches=4, replicas=4)
     state = split.init(E=np.ones((6, 3)))
@@ -155,6 +162,76 @@ def failing() -> None:
         assert "XLA_FLAGS=--xla_force_host_platform_device_count=12" in told
     else:
         raise AssertionError("there are 8 devices")
+
+
+TRACED = (
+    ("layers", {"micro_batches": 8, "replicas": 4, "ways": 2}),
+    ("layers", {"micro_batches": 2, "replicas": 2, "shard_optimizer": True}),
+    ("recurrent", {"micro_batches": 6, "replicas": 2}),
+)
+
+
+def traced() -> None:
+    """A trace says when each device did what, by the names of the graph."""
+    for model, options in TRACED:
+        step, weights, batch = case(model, "adamw", "xla")
+        split = cr.parallel(step, **options)
+        state, other = split.init(weights), split.init(weights)
+        begun = perf_counter()
+        trace = split.trace(state, batch)
+        taken = perf_counter() - begun
+        assert trace.objective == split(other, batch)
+        assert error(state, other) == 0
+        measured = trace.measured
+        assert 0 < measured.seconds < measured.step_seconds < taken
+        grid, each = split.grid, options["micro_batches"] // options["replicas"]
+        counts = []
+        for rank, spans in enumerate(measured.ranks):
+            assert spans[0].start == 0 or spans[0].doing == "waiting"
+            assert all(one.end == two.start and one.doing in DOING for one, two in pairwise(spans))
+            own = [one for one in trace.operations if one.rank == rank]
+            first = grid.replica_of(rank) * each
+            turns = {one.micro_batch for one in own} - {None}
+            assert turns == set(range(first, first + each)), turns
+            for turn in turns:
+                at = {one.name: one for one in own if one.micro_batch == turn}
+                forth, back = [at[name].start for name in NAMED[model]]
+                assert forth < back, (forth, back)
+                assert [at[name].doing for name in NAMED[model]] == ["forward", "backward"]
+            assert all(
+                one.micro_batch is not None
+                for one in own
+                if one.doing in ("forward", "backward") and one.name.startswith(("h", "dJ/d"))
+            )
+            doing = {one.doing for one in own}
+            assert {"forward", "backward", "update", "adding up"} <= doing
+            assert ("gathering" in doing) == ("shard_optimizer" in options)
+            counts.append(
+                Counter(
+                    (one.name, one.doing, one.micro_batch and one.micro_batch - first)
+                    for one in own
+                    if one.name
+                )
+            )
+        assert all(one == counts[0] for one in counts), "all devices do the same"
+        events = trace.trace_json()["traceEvents"]
+        there = {one["name"] for one in events if one["ph"] == "X"}
+        assert {f"{name} {turn}" for name in NAMED[model] for turn in range(each)} <= there
+        assert "value" in str(trace) and "measured" in str(trace) and "predicted" in str(trace)
+    jax.profiler.start_trace(tempfile.mkdtemp())
+    try:
+        split.trace(state, batch)
+    except InputError as found:
+        assert "JAX profiles this process already" in str(found)
+    else:
+        raise AssertionError("only one profile at a time")
+    finally:
+        jax.profiler.stop_trace()
+    assert state.steps == 1
+
+
+# A value of the forward pass, and one of the backward pass, that are operations of their own.
+NAMED = {"layers": ("h3", "dJ/dh3"), "recurrent": ("J_sum_next", "dJ/dV")}
 
 
 def moving() -> None:
@@ -238,7 +315,7 @@ def handed() -> None:
         assert error(*states) < 1e-12
 
 
-CHECKS = {one.__name__: one for one in (lying, failing, moving, trained)}
+CHECKS = {one.__name__: one for one in (lying, failing, traced, moving, trained)}
 FURTHER = {one.__name__: one for one in (searched, handed)}
 OTHERS = {**CHECKS, **FURTHER}
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from spread_program import error
@@ -36,8 +37,23 @@ def equal(file: str) -> None:
             objective, other = split(state, batch), whole(wanted, batch)
             assert abs(objective / other - 1) < 1e-12
         assert state.home.newer, "the state stays on the devices"
+        traced(split, state, batch)
+        whole(wanted, batch)
         found[f"{model} {optimizer}"] = error(split.collect(state), wanted)
     Path(f"{file}-{RANK}").write_text(json.dumps(found))
+
+
+def traced(split: cr.ParallelStep, state: cr.State, batch: dict[str, Any]) -> None:
+    """A trace, which is a step, has what both ranks do, on one clock."""
+    begun = perf_counter()
+    trace = split.trace(state, batch)
+    taken = perf_counter() - begun
+    own = [[one for one in trace.operations if one.rank == rank] for rank in range(2)]
+    assert [one.name for one in own[0]] == [one.name for one in own[1]]
+    exchanges = [[one for one in x if one.doing in ("adding up", "gathering")] for x in own]
+    for one, other in zip(*exchanges, strict=True):  # nobody ends before the other has begun
+        assert one.start < other.end and other.start < one.end
+    assert len(trace.measured.ranks) == 2 and 0 < trace.measured.seconds < taken
 
 
 def fail(how: str) -> None:

@@ -30,7 +30,9 @@ class OneGraph:
 
     `rows` are the inputs along whose axis a batch is shared out, `keys` those of which each
     micro-batch has its own, stacked along a new first axis.  `cuts` says how ranks have parts of
-    the inputs, `following` names what replaces the arrays of the state.
+    the inputs, `following` names what replaces the arrays of the state.  `sums` maps the names of
+    what the passes leave, in their loop if there is one, to the parameter whose gradients it is of,
+    None for the objective.
     """
 
     graph: Graph
@@ -39,6 +41,7 @@ class OneGraph:
     keys: tuple[str, ...]
     cuts: Mapping[str, tuple[Cut, ...]]
     following: Mapping[str, str]
+    sums: Mapping[str, str | None]
 
     def wanted(self, graph: Graph) -> tuple[list[Node], dict[Node, Node]]:
         """What a form of the graph computes, and which inputs' arrays take which of it."""
@@ -98,6 +101,7 @@ class _Making:
             tuple(one for one in self.keys if one in self.inputs),
             {**cuts, **{one: ((REPLICAS, 0),) for one in self.keys}},
             parts.following,
+            {then: parts.summed[one] for one, then in parts.sums.items()},
         )
 
     def _input(self, item: Input, shape: tuple[int, ...] | None = None) -> Node:

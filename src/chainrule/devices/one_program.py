@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.one_graph import OneGraph, one_graph
 from chainrule.devices.tensor.collectives import REPLICAS, SHARDS
 from chainrule.errors import InputError
-from chainrule.execute.across import Across, Spreading
+from chainrule.execute.across import Across, Operation, Spreading
 from chainrule.execute.executor import Analysed
 from chainrule.execute.executors import executor_of, in_memory
+from chainrule.graph.graph import Graph
 from chainrule.train.step.state import State
 
 if TYPE_CHECKING:
@@ -42,14 +44,16 @@ def is_one_program(step: ParallelStep) -> bool:
     return step.stages == 1 and spreads(step.parts.whole.executor)
 
 
-def refuse_no_instructions(step: ParallelStep) -> None:
-    """InputError for one program, in which ranks have no instructions of their own to measure."""
-    if is_one_program(step):
-        raise InputError(
-            f"the executor {step.parts.whole.executor!r} takes this step as one program on "
-            f"{step.ranks} devices: ranks have no instructions that could be measured one by one",
-            hint=f"{TRANSPORT}=threads in the environment: ranks are then threads",
-        )
+class Recording:
+    """What is noted of a step that is taken as one program: when it began, in seconds of
+    `perf_counter`, its graph, `OneGraph.sums`, the bytes of each device, and what those of this
+    process did."""
+
+    def __init__(self) -> None:
+        self.begun, self.nbytes = 0.0, 0
+        self.graph: Graph | None = None
+        self.sums: Mapping[str, str | None] = {}
+        self.operations: list[Operation] = []
 
 
 class OneProgram:
@@ -70,7 +74,12 @@ class OneProgram:
         self.steps_taken = state.steps_taken
         self.call = self.program.hold(order, held, self._taken, state.home)
 
-    def __call__(self, arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Any:
+    def __call__(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        given: Mapping[str, Any],
+        recording: Recording | None = None,
+    ) -> Any:
         """The objective after a step; None where the program failed, and nothing has changed.
 
         Numbers that are not given have their defaults.
@@ -78,7 +87,16 @@ class OneProgram:
         for name, array in self.numbers.items():
             array[...] = given.get(name, self.defaults[name])
         self.steps_taken = self.state.steps_taken + 1
-        values = self.call(tuple([arrays[name] for name in self.names]))
+        ordered = tuple([arrays[name] for name in self.names])
+        if recording is None:
+            values = self.call(ordered)
+        else:
+            self.compile()
+            recording.graph, recording.sums = self.call.graph, self.made.sums
+            arguments = sum(int(item.type.nbytes) for item in self.call.graph.inputs)
+            recording.nbytes = arguments + self.program.allocated_nbytes()
+            recording.begun = perf_counter()
+            values, recording.operations = self.call.measured(ordered)
         return None if values is None else values[0][()]
 
     def compile(self) -> None:
@@ -145,7 +163,12 @@ def refuse_too_few(step: ParallelStep) -> None:
     )
 
 
-def take_together(step: ParallelStep, state: State, given: Mapping[str, Any]) -> tuple[Any, Split]:
+def take_together(
+    step: ParallelStep,
+    state: State,
+    given: Mapping[str, Any],
+    recording: Recording | None = None,
+) -> tuple[Any, Split]:
     """Takes a step for a caller who holds the state; gives the objective, None where the program
     failed, and the split."""
     arrays = step.parts.whole_batch(state, given)
@@ -154,8 +177,8 @@ def take_together(step: ParallelStep, state: State, given: Mapping[str, Any]) ->
     if rank_of(step) is not None:
         from chainrule.devices.one_program_of_ranks import take_as_rank
 
-        return take_as_rank(step, split, state, arrays, given), split
-    return bound_to(step, split, state)(arrays, given), split
+        return take_as_rank(step, split, state, arrays, given, recording), split
+    return bound_to(step, split, state)(arrays, given, recording), split
 
 
 def bound_to(step: ParallelStep, split: Split, state: State) -> OneProgram:

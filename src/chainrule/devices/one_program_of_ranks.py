@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.devices.given import numbers_of
 from chainrule.devices.job import folder
 from chainrule.devices.mpi import World, join
-from chainrule.devices.one_program import bound_to
+from chainrule.devices.one_program import Recording, bound_to
 from chainrule.devices.processes import begun
 from chainrule.errors import ChainruleError
 from chainrule.execute.across import Spreading
@@ -67,6 +67,7 @@ def take_as_rank(
     state: State,
     arrays: Mapping[str, np.ndarray],
     given: Mapping[str, Any],
+    recording: Recording | None = None,
 ) -> Any:
     """The objective after a step that all ranks take; None on all of them where the program failed.
 
@@ -87,7 +88,7 @@ def take_as_rank(
         where.note(f"is in step {step_number}, which is one program of {world.count} ranks")
     world.watch.begin(lambda: f"is in step {step_number} with all other ranks")
     try:
-        return bound(arrays, given)
+        return bound(arrays, given, recording)
     except ChainruleError:
         world.broken = bound
         time.sleep(GRACE)  # where another rank has died, that is why

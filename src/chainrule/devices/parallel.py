@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.dataclass import dataclass, field
 from chainrule.devices.grid import Grid
 from chainrule.devices.job import launched
-from chainrule.devices.one_program import refuse_no_instructions
+from chainrule.devices.one_program import Recording, is_one_program
 from chainrule.devices.running import taken
 from chainrule.devices.splitting import Split, split_of
 from chainrule.devices.stages import TIME
@@ -135,13 +135,17 @@ class ParallelStep(SplitStep, ShownByText):
         return self._taken(state, given_to_step(batch, named))[0]
 
     def _taken(
-        self, state: State, given: Mapping[str, Any], clocks: Sequence[Clock] | None = None
+        self,
+        state: State,
+        given: Mapping[str, Any],
+        clocks: Sequence[Clock] | None = None,
+        recording: Recording | None = None,
     ) -> tuple[Any, Split]:
         whole = self.parts.whole
         refuse_no_state(state, whole.parameters)
         state.refuse_second_step()
         with state.stepping, state.updating:
-            return taken(self, state, given, clocks)
+            return taken(self, state, given, clocks, recording)
 
     @entry
     def collect(self, state: State) -> State:
@@ -232,17 +236,21 @@ class ParallelStep(SplitStep, ShownByText):
         **named: Any,
     ) -> StepTrace:
         """Take one step, and measure when each rank does what: beside what was predicted, by
-        `speeds` as in `timeline`.  In a job, every rank calls it, and has the trace of all.  Raises
-        as a step does, and InputError for a job on several machines, whose clocks differ, and for
-        a step that is taken as one program."""
+        `speeds` as in `timeline`.  In a job, every rank calls it, and has the trace of all.  Of one
+        program on several devices, the profiler of its executor tells: the trace then has each
+        operation, by name.  Raises as a step does, and InputError for a job on several machines,
+        whose clocks differ, and where somebody else profiles."""
         from chainrule.devices.reports.measuring import Clock, refuse_several_machines, trace_of
+        from chainrule.devices.reports.operations import trace_of_program
 
-        refuse_no_instructions(self)
-        clocks = [Clock() for _ in range(self.ranks)]
         given, speeds = given_to_step(batch, named), checked_speeds(speeds)
         refuse_several_machines(self.job)
+        clocks = [Clock() for _ in range(self.ranks)]
+        recording = Recording() if is_one_program(self) else None
         begun = perf_counter()
-        objective, split = self._taken(state, given, clocks)
+        objective, split = self._taken(state, given, clocks, recording)
+        if recording is not None and recording.operations:
+            return trace_of_program(self, split, recording, objective, speeds)
         return trace_of(self, split, clocks, objective, speeds, begun)
 
     @entry

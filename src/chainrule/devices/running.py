@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.devices.given import at_first, given_to_ranks, numbers_of
 from chainrule.devices.instructions import Key, Program
 from chainrule.devices.job import launched
-from chainrule.devices.one_program import is_one_program, take_together
+from chainrule.devices.one_program import Recording, is_one_program, take_together
 from chainrule.devices.splitting import Split
 from chainrule.devices.threads import run_in_threads
 from chainrule.train.step.state import State
@@ -26,10 +26,14 @@ def taken(
     state: State,
     given: Mapping[str, Any],
     clocks: Sequence[Clock] | None,
+    recording: Recording | None = None,
 ) -> tuple[Any, Split]:
-    """Takes a step for a caller who holds the state; gives the objective, and the split."""
-    if clocks is None and is_one_program(step):
-        objective, split = take_together(step, state, given)
+    """Takes a step for a caller who holds the state; gives the objective, and the split.
+
+    What it takes is measured by `clocks`, one of each rank, or, of one program, by `recording`.
+    """
+    if is_one_program(step):
+        objective, split = take_together(step, state, given, recording)
         if objective is not None:
             return objective, split
     parts = step.parts.split_batch(state, given)

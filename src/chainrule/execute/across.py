@@ -62,6 +62,23 @@ class Across:
         return array
 
 
+@dataclass(frozen=True)
+class Operation:
+    """What a device of a grid does from `start` to `end`, in seconds of `time.perf_counter`.
+
+    `name` is the compiler's, the same on all devices.  It is made for the last of `nodes`, which is
+    in a body of the one before it; for none where the compiler has added it.  In those that
+    `is_together` devices wait for each other.
+    """
+
+    device: int
+    name: str
+    nodes: tuple[Node, ...]
+    is_together: bool
+    start: float
+    end: float
+
+
 @runtime_checkable
 class Spreading(Protocol):
     """What an executor has, too, that can run one program on several devices."""

@@ -25,7 +25,10 @@ DOING = (FORWARD, RECOMPUTE, BACKWARD, GRADIENTS, PASSES, UPDATE, ADDING, GATHER
 @dataclass(frozen=True)
 class Span:
     """What a rank does from `start` to `end`, in seconds since the step began: `doing` is one of
-    DOING, `instruction` the one of its program, from 0, and `nbytes` the most bytes it has then."""
+    DOING, `instruction` the one of its program, from 0, and `nbytes` the most bytes it has then.
+
+    Of one program on all ranks, as it was measured, `instruction` is the first of the rank's
+    operations in the span, and `nbytes` what the compiler says that the program needs."""
 
     doing: str
     micro_batch: int | None
@@ -33,6 +36,25 @@ class Span:
     end: float
     instruction: int
     nbytes: int
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation that a rank was seen to do as part of one program on all of them, in seconds
+    since the first of all began: for the value `name`, in the pass over a micro-batch `doing` says
+    what.  What the compiler has fused is one operation, for its last value; `name` is empty for a
+    value without a name."""
+
+    rank: int
+    name: str
+    doing: str
+    micro_batch: int | None
+    start: float
+    end: float
 
     @property
     def seconds(self) -> float:
@@ -183,8 +205,10 @@ class ParallelTimeline(NotPickled, ShownByText):
         return {"text/html": html, "image/svg+xml": svg, "text/plain": str(self)}
 
 
-def save_timelines(timelines: Sequence[ParallelTimeline], path: Path) -> None:
-    """The first as a picture, or all of them in one trace."""
+def save_timelines(
+    timelines: Sequence[ParallelTimeline], path: Path, operations: Sequence[Operation] = ()
+) -> None:
+    """The first as a picture, or all of them in one trace, with the operations of the first."""
 
     from chainrule.devices.reports.trace_events import events_of
 
@@ -192,7 +216,7 @@ def save_timelines(timelines: Sequence[ParallelTimeline], path: Path) -> None:
         case ".svg":
             write_svg(path, timelines[0].svg(), "timeline")
         case ".json":
-            write_beside(path, json.dumps(events_of(timelines), indent=1).encode())
+            write_beside(path, json.dumps(events_of(timelines, operations), indent=1).encode())
         case _:
             raise InputError(
                 f"a timeline cannot be written to {path}",
@@ -204,24 +228,28 @@ def save_timelines(timelines: Sequence[ParallelTimeline], path: Path) -> None:
 @dataclass(frozen=True, eq=False)
 class StepTrace(NotPickled, ShownByText):
     """A step that was taken, and what was measured in it: `objective` is what the step gives,
-    `measured` when its ranks did what, `predicted` when they were to."""
+    `measured` when its ranks did what, `predicted` when they were to.  Of one program on all ranks,
+    `operations` are what each did, rank by rank."""
 
     _called = "the trace of a step"
 
     objective: Any
     measured: ParallelTimeline
     predicted: ParallelTimeline
+    operations: tuple[Operation, ...] = field(default=(), repr=False)
 
     def trace_json(self) -> dict[str, Any]:
         """Both side by side, as Chrome and Perfetto (ui.perfetto.dev) read it."""
         from chainrule.devices.reports.trace_events import events_of
 
-        return events_of([self.measured, self.predicted])
+        return events_of([self.measured, self.predicted], self.operations)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file: .svg is the picture of what was measured, .json both as a trace for
         Chrome and Perfetto.  InputError for another ending."""
-        save_timelines([self.measured, self.predicted], Path(path))
+        save_timelines([self.measured, self.predicted], Path(path), self.operations)
 
     def __str__(self) -> str:
-        return f"{self.measured}\n\n{self.predicted}"
+        from chainrule.devices.reports.timeline_text import longest
+
+        return "\n\n".join(map(str, [self.measured, *longest(self.operations), self.predicted]))

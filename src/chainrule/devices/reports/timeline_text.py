@@ -14,6 +14,7 @@ from chainrule.devices.reports.spans import (
     RECOMPUTE,
     UPDATE,
     WAITING,
+    Operation,
     ParallelTimeline,
     Span,
 )
@@ -36,6 +37,7 @@ LETTERS = {
     WAITING: ".",
 }
 WIDTH, ROWS = 78, 16  # letters; ranks that are drawn
+LONGEST = 8  # values that are told
 
 
 def text(timeline: ParallelTimeline, width: int = WIDTH) -> str:
@@ -68,6 +70,19 @@ def _legend(timeline: ParallelTimeline) -> str:
     there = {WAITING} | {one.doing for spans in timeline.ranks for one in spans}
     words = {PASSES: "both passes"}
     return ", ".join(f"{LETTERS[one]} {words.get(one, one)}" for one in LETTERS if one in there)
+
+
+def longest(operations: Sequence[Operation]) -> list[str]:
+    """The values that take most time, as a table: seconds of all ranks together; none where no
+    operations were seen."""
+    seconds: dict[tuple[str, str], float] = {}
+    for one in operations:
+        if one.name:
+            words = one.name, one.doing
+            seconds[words] = seconds.get(words, 0.0) + one.seconds
+    first = sorted(seconds.items(), key=lambda one: -one[1])[:LONGEST]
+    rows = [("value", "for", "all ranks"), *((*words, duration(time)) for words, time in first)]
+    return ["\n".join(in_columns(rows, (2,)))] if len(rows) > 1 else []
 
 
 def hidden_words(timeline: ParallelTimeline) -> list[str]:

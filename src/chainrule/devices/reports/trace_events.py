@@ -9,7 +9,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from chainrule.devices.reports.spans import ADDING, WAITING, Message, ParallelTimeline, Span
+from chainrule.devices.reports.spans import (
+    ADDING,
+    WAITING,
+    Message,
+    Operation,
+    ParallelTimeline,
+    Span,
+)
 
 COLOURS = {  # names that viewers know; Perfetto chooses its own
     "forward": "thread_state_running",
@@ -24,15 +31,27 @@ COLOURS = {  # names that viewers know; Perfetto chooses its own
 }
 
 
-def events_of(timelines: Sequence[ParallelTimeline]) -> dict[str, Any]:
+def events_of(
+    timelines: Sequence[ParallelTimeline], operations: Sequence[Operation] = ()
+) -> dict[str, Any]:
     """Each timeline as a process, each rank as a thread of it; messages as arrows, bytes as
-    counters."""
+    counters.  Operations are those of the first, on a further thread for each rank."""
     events = [
         event
         for process, timeline in enumerate(timelines, 1)
         for event in _process(process, timeline)
     ]
+    if operations:
+        events += _operations(len(timelines[0].ranks), operations)
     return {"displayTimeUnit": "ms", "traceEvents": events}
+
+
+def _operations(ranks: int, operations: Sequence[Operation]) -> Iterator[dict[str, Any]]:
+    for rank in range(ranks):
+        yield _named(1, ranks + rank, "thread_name", name=f"operations of rank {rank}")
+        yield _named(1, ranks + rank, "thread_sort_index", sort_index=rank)
+    for one in operations:
+        yield _slice(1, ranks + one.rank, one, one.name or one.doing, {})
 
 
 def _process(process: int, timeline: ParallelTimeline) -> Iterator[dict[str, Any]]:
@@ -45,7 +64,9 @@ def _process(process: int, timeline: ParallelTimeline) -> Iterator[dict[str, Any
         words += f", shard {grid.shard_of(rank)}" if grid.ways > 1 else ""
         yield _named(process, rank, "thread_name", name=words)
         yield _named(process, rank, "thread_sort_index", sort_index=rank)
-        yield from (_slice(process, rank, span) for span in spans)
+        for span in spans:
+            told = {"instruction": span.instruction, "bytes": span.nbytes}
+            yield _slice(process, rank, span, span.doing, told)
         yield from _bytes(process, rank, spans)
     for number, one in enumerate(timeline.exchanges):
         thread = len(timeline.ranks) + one.rank
@@ -71,18 +92,20 @@ def _named(process: int, rank: int, what: str, **arguments: Any) -> dict[str, An
     return {"ph": "M", "pid": process, "tid": rank, "name": what, "args": arguments}
 
 
-def _slice(process: int, rank: int, span: Span) -> dict[str, Any]:
+def _slice(
+    process: int, thread: int, span: Span | Operation, name: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
     part = "" if span.micro_batch is None else f" {span.micro_batch}"
     return {
         "ph": "X",
         "pid": process,
-        "tid": rank,
-        "name": f"{span.doing}{part}",
+        "tid": thread,
+        "name": f"{name}{part}",
         "cat": span.doing,
         "cname": COLOURS[span.doing],
         "ts": span.start * 1e6,
         "dur": span.seconds * 1e6,
-        "args": {"instruction": span.instruction, "bytes": span.nbytes},
+        "args": arguments,
     }
 
 

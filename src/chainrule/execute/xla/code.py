@@ -22,6 +22,7 @@ from chainrule.execute.xla.memory import (
     refuse_beyond_device,
 )
 from chainrule.execute.xla.parts import Part, evaluate, numbered
+from chainrule.execute.xla.text_of_program import scope_of
 from chainrule.execute.xla.tracing import Space
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
@@ -57,7 +58,7 @@ class Code:
         self,
         results: Sequence[Node],
         overwritten: Mapping[Node, Node],
-        inner: Iterable[Node],
+        inner: Sequence[Node],
         grid: Grid | None = None,
         parts: Sequence[Part] = (),
     ) -> None:
@@ -75,7 +76,7 @@ class Code:
         before = {check: slot for check, slot in found.items() if slot is not None}
         self.ranges = {(slot, check.low, check.high) for check, slot in before.items()}
 
-        numbers = {node: number for number, node in enumerate(order)}
+        numbers = {node: number for number, node in reversed(list(enumerate([*order, *inner])))}
 
         def evaluated(values: dict[Node, Any]) -> Any:
             space = Space(self.foreign, before, numbers)
@@ -85,6 +86,10 @@ class Code:
                 if grid is not None and space.failed is not False:
                     space.failed = grid.anywhere(space.failed)
             return space
+
+        def chosen(space: Space, node: Node, before: Any, after: Any) -> Any:
+            with jax_here().named_scope(scope_of(numbers[node])):
+                return space.where(space.failed, before, after)
 
         def computed(*arrays: Any) -> Any:
             values = dict(zip(given, arrays, strict=True))
@@ -97,8 +102,8 @@ class Code:
             space = evaluated(values)
             new = [values[node] for node in overwritten]
             if space.failed is not False:
-                pairs = zip(old.values(), new, strict=True)
-                new = [space.where(space.failed, one, other) for one, other in pairs]
+                pairs = zip(overwritten, old.values(), new, strict=True)
+                new = [chosen(space, *one) for one in pairs]
             return new, [values[node] for node in results], _noted(space)
 
         function: Any = updated if overwritten else computed
@@ -127,7 +132,12 @@ class Code:
     @cached_property
     def fullest(self) -> dict[int | None, int]:
         """See `fullest.fullest`; nodes have their numbers in `order_of` the results."""
-        return fullest(self._compiled.as_text())
+        return fullest(self.text)
+
+    @property
+    def text(self) -> str:
+        """XLA's text of the compiled program; compiles."""
+        return self._compiled.as_text()
 
     def refuse_too_much(self, arrays: Iterable[Any]) -> None:
         """MemoryLimitError where the device has no memory for a call with these arguments: before
@@ -213,7 +223,7 @@ def code_of(
     with _lock:
         found = _codes.get(key)
         if found is None:
-            found = _codes[key] = Code(results, overwritten, inner_nodes(graph), grid, parts)
+            found = _codes[key] = Code(results, overwritten, tuple(inner_nodes(graph)), grid, parts)
         _codes.move_to_end(key)
         while len(_codes) > REMEMBERED:
             _codes.popitem(last=False)

@@ -7,38 +7,21 @@ reads it, in the order that XLA has chosen.  Its buffers may still share what th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from math import prod
-from typing import NamedTuple
 
-NUMBER = re.compile(r"/n(\d+)(?:/|\")")  # the scope of a node, in what XLA says of its origin
+from chainrule.execute.xla.text_of_program import entry_instructions
+
 ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
 BITS = re.compile(r"\d+")
 VIEWS = {"bitcast", "get-tuple-element", "tuple", "opt-barrier", "optimization-barrier", "domain"}
 GIVEN = {"parameter", "constant"}
 
 
-class Made(NamedTuple):
-    """An instruction: its name, type, opcode, operands, and the number of the node that it is
-    made for."""
-
-    name: str
-    type: str
-    opcode: str
-    operands: tuple[str, ...]
-    node: int | None
-
-
-def scope_of(number: int) -> str:
-    """The name under which the operations of a node are traced."""
-    return f"n{number}"
-
-
 def fullest(text: str) -> dict[int | None, int]:
     """The bytes of values at the moment when those that are neither given nor results have most,
     by the numbers of their nodes; None for what is of none.  Nothing where XLA's text is not
     understood."""
-    made = list(_instructions(text))
+    made = list(entry_instructions(text))
     owners: dict[str, tuple[str, ...]] = {}
     last: dict[str, int] = {}
     nbytes: dict[str, int] = {}
@@ -59,7 +42,7 @@ def fullest(text: str) -> dict[int | None, int]:
         ends.setdefault(place, []).append(name)
     for place, one in enumerate(made):
         if one.name in nbytes and one.name not in results:
-            alive[one.name] = one.node
+            alive[one.name] = one.nodes[0] if one.nodes else None
             now += nbytes[one.name]
         if now > most:
             most, found = now, dict(alive)
@@ -70,41 +53,6 @@ def fullest(text: str) -> dict[int | None, int]:
     for name, node in found.items():
         by_node[node] = by_node.get(node, 0) + nbytes[name]
     return by_node
-
-
-def _instructions(text: str) -> Iterator[Made]:
-    """The instructions of the entry computation, in order."""
-    lines = iter(text.splitlines())
-    for line in lines:
-        if line.startswith("ENTRY "):
-            break
-    for line in lines:
-        if line.startswith("}"):
-            return
-        name, equals, rest = line.strip().removeprefix("ROOT ").partition(" = ")
-        if not equals:
-            continue
-        end = _closed(rest) if rest.startswith("(") else rest.find(" ")
-        kind, rest = rest[:end], rest[end:].lstrip()
-        opcode, opened, rest = rest.partition("(")
-        if not opened:
-            continue
-        end = _closed("(" + rest) - 2
-        operands = re.findall(r"%([\w.\-]+)", rest[:end])
-        number = NUMBER.findall(rest[end:])
-        yield Made(
-            name.lstrip("%"), kind, opcode, tuple(operands), int(number[-1]) if number else None
-        )
-
-
-def _closed(text: str) -> int:
-    """Where the bracket ends with which a text begins."""
-    depth = 0
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if not depth:
-            return place + 1
-    return len(text)
 
 
 def _nbytes(kind: str) -> int:

@@ -35,6 +35,15 @@ class Grid:
             return 1
         return self.lying.count
 
+    @property
+    def own_devices(self) -> dict[int, int]:
+        """The places in the grid of the devices of this process, by what a profile calls them: on
+        CPUs their number among all, on others that in this process."""
+        own = jax_here().process_index()
+        places = {x: at for at, x in enumerate(self.mesh.devices.flat) if x.process_index == own}
+        found = {x.local_hardware_id: at for x, at in places.items()}
+        return found | {x.id: at for x, at in places.items()}
+
     def spec(self, node: Node) -> Any:
         """The axes of the mesh along which each axis of a value is cut, the outer one first."""
         found: list[tuple[str, ...]] = [()] * node.ndim

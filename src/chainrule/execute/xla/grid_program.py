@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.execute.across import Across
+from chainrule.execute.across import Across, Operation
 from chainrule.execute.executor import Then
 from chainrule.execute.home import Home
 from chainrule.execute.xla.calls import XlaHeldCall
-from chainrule.execute.xla.code import Code, code_of
+from chainrule.execute.xla.code import Code, code_of, order_of
 from chainrule.execute.xla.grid import Grid, own_part
+from chainrule.execute.xla.jax_here import jax_here
 from chainrule.execute.xla.xla_program import XlaProgram
+from chainrule.graph.body import inner_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
@@ -82,6 +84,17 @@ class GridProgram(XlaProgram):
 class GridCall(XlaHeldCall):
     """A call whose arrays stay on the devices."""
 
+    def __init__(
+        self,
+        program: GridProgram,
+        order: Sequence[Node],
+        held: Mapping[Node, np.ndarray],
+        then: Then,
+        home: Home,
+    ) -> None:
+        super().__init__(program, order, held, then, home)
+        self.grid = program.grid
+
     def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
         """See `Spreading.across`; raises what is no failure of the run: Ctrl-C in a callback."""
         if not self.arguments.fit(arrays):
@@ -91,3 +104,20 @@ class GridCall(XlaHeldCall):
         if raised is not None and not isinstance(raised, Exception):
             raise raised
         return values
+
+    def measured(self, arrays: tuple[Any, ...]) -> tuple[list[np.ndarray] | None, list[Operation]]:
+        """See `Spreading.across`; InputError and UnsupportedError as `profile.profiled` has them,
+        before or after a run."""
+        from chainrule.execute.xla.profile import operations, profiled
+
+        def run() -> list[np.ndarray] | None:
+            values = self(arrays)
+            jax_here().block_until_ready(list(self.home.away.values()))
+            return values
+
+        text = self.code.text
+        values, data, late = profiled(run)
+        if values is None:
+            return None, []
+        nodes = [*order_of(self.computed, self.overwritten), *inner_nodes(self.graph)]
+        return values, operations(data, late, text, nodes, self.grid.own_devices)

@@ -11,8 +11,8 @@ import numpy as np
 from chainrule.execute.xla import exchanges, functions, loops
 from chainrule.execute.xla.convolutions import convolved
 from chainrule.execute.xla.foreign import Foreign, is_foreign
-from chainrule.execute.xla.fullest import scope_of
 from chainrule.execute.xla.jax_here import jax_here
+from chainrule.execute.xla.text_of_program import scope_of
 from chainrule.graph.body import Body
 from chainrule.graph.dtypes import FLOAT32, dtype_kind, is_bfloat16
 from chainrule.graph.node import Node
@@ -70,7 +70,7 @@ class Space:
 
     def body(self, body: Body, arrays: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Whether a body failed on these arrays, and its outputs."""
-        inner = Space(self.foreign)
+        inner = Space(self.foreign, numbers=self.numbers)
         graph = body.graph
         values = {item.node: one for item, one in zip(graph.inputs, arrays, strict=True)}
         inner.evaluate(graph.nodes, values)
