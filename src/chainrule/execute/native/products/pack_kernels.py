@@ -20,6 +20,11 @@ from chainrule.plan.products.tiles import BUNCH_COLUMNS
 
 ROWS_AHEAD = 8  # rows of a bunch by which it is fetched
 SQUARE_NBYTES = 32  # of a row of the squares that are transposed: wider ones take long to compile
+# Of the same rows, one after the other: rows a power of two apart want the same places of a cache,
+# and none of these keeps a row's line until its next square.  x W^T of 16 and 64 rows and weights
+# of 1024 rows and columns: 0.48 and 0.8 of the time in float32, 0.69 and 0.9 in float64 (Zen 4),
+# 0.75 and 0.95 in float32 without AVX-512.
+SQUARES = 8
 
 
 class PackKernels(Kernels):
@@ -85,27 +90,39 @@ class PackKernels(Kernels):
             for k, value in enumerate(transposed(code, rows)):
                 code.store(value, self.moved(code, place, number(k * pitch)))
 
-        def across(index: Operand, _: list[Operand], is_whole: bool = False) -> list[Operand]:
-            left = code.binary("sub", depth, index)
-            mask = code.compare("icmp ult", steps, code.splat(left, steps.type))
-            shown = None if is_whole else mask
+        def across(
+            stop: Operand, is_whole: bool, index: Operand, _: list[Operand]
+        ) -> list[Operand]:
+            end = code.binary("add", index, number(SQUARES * taken))
+            end = code.call("llvm.smin.i64", I64, end, stop)
 
-            def one(row: Operand, _: list[Operand]) -> list[Operand]:
-                square_at(row, index, shown, side)
+            def squares(row: Operand, count: int) -> None:
+                """Those of these rows."""
+
+                def one(step: Operand, _: list[Operand]) -> list[Operand]:
+                    left = code.binary("sub", depth, step)
+                    mask = code.compare("icmp ult", steps, code.splat(left, steps.type))
+                    square_at(row, step, None if is_whole else mask, count)
+                    return []
+
+                code.loop(index, end, taken, [], one)
+
+            def side_by_side(row: Operand, _: list[Operand]) -> list[Operand]:
+                squares(row, side)
                 return []
 
             whole = width // side * side
-            code.loop(ZERO, number(whole), side, [], one)
+            code.loop(ZERO, number(whole), side, [], side_by_side)
             for begin in range(whole, len(masks) * lanes, side):
-                square_at(number(begin), index, shown, max(0, width - begin))
+                squares(number(begin), max(0, width - begin))
             return []
 
         if is_across and kept == NARROW and not pairs:
             whole = code.binary("and", depth, number(-taken))
-            code.loop(ZERO, whole, taken, [], partial(across, is_whole=True))
-            code.loop(whole, depth, taken, [], across)
+            code.loop(ZERO, whole, SQUARES * taken, [], partial(across, whole, True))
+            code.loop(whole, depth, taken, [], partial(across, depth, False))
         elif is_across:
-            code.loop(ZERO, depth, taken, [], across)
+            code.loop(ZERO, depth, SQUARES * taken, [], partial(across, depth, False))
         elif pairs:
             self.pair_rows(code, a, lda, depth, panel, masks)
         else:
