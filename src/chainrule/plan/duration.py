@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,6 +75,22 @@ def work_nanoseconds(work: Work, speeds: Speeds, lying: Lying = TOGETHER) -> int
     return round(_nanoseconds(work, speeds, lying))
 
 
+def alone(work: NestWork | ProductWork | RoutineWork, speeds: Speeds) -> Iterator[float]:
+    """About how long each part of it takes on one thread, in nanoseconds: loop nests, products and
+    what they copy before, in their order."""
+    match work:
+        case NestWork():
+            for layout in work.layouts:
+                yield _nests([layout], speeds, TOGETHER, are_shared=False)
+        case ProductWork():
+            for call in work.calls:
+                for pack in call.packs:
+                    yield _nests([pack], speeds, TOGETHER, are_shared=False)
+                yield _multiplying(call, work.products, speeds, TOGETHER)
+        case RoutineWork():
+            yield _calling(work, speeds)
+
+
 def _nanoseconds(work: Work, speeds: Speeds, lying: Lying) -> float:
     match work:
         case NestWork():
@@ -136,13 +152,29 @@ def _busiest(call: Call) -> float:
 
 def _call(call: Call, products: Products, speeds: Speeds, lying: Lying) -> float:
     """About how long a product and the copies before it take."""
-    root, base = products.root, products.base
-    packs = [one.pack for one in (call.x, call.y) if one.pack is not None]
-    itemsize, gemm = root.dtype.itemsize, call.gemm
+    most = _busiest(call)
+    product = _multiplying(call, products, speeds, lying)
+    together = most < 1 and rounds(call.gemm) == 1  # else each thread has matrices of its own
+    arrays = (call.x.node, call.y.node, products.root)
+    written = sum(nbytes_of(one) for one in dict.fromkeys(arrays) if not _is_given(one))
+    exchanging = min(_matrices(call, products), written) * speeds.exchanging if together else 0.0
+    return _nests(call.packs, speeds, lying) + _shared(product, most, speeds) + exchanging
+
+
+def _matrices(call: Call, products: Products) -> float:
+    """The bytes of those that the calls of a product read and write."""
+    gemm = call.gemm
     sizes = gemm.m * gemm.k, gemm.k * gemm.n
     x, y = sizes if gemm.a_is_x else sizes[::-1]
-    matrices = x * call.x.dtype.itemsize + y * call.y.dtype.itemsize + gemm.m * gemm.n * itemsize
-    matrices *= gemm.calls
+    nbytes = x * call.x.dtype.itemsize + y * call.y.dtype.itemsize
+    return (nbytes + gemm.m * gemm.n * products.root.dtype.itemsize) * gemm.calls
+
+
+def _multiplying(call: Call, products: Products, speeds: Speeds, lying: Lying) -> float:
+    """About how long a product takes on one thread."""
+    root, base = products.root, products.base
+    itemsize, gemm = root.dtype.itemsize, call.gemm
+    matrices = _matrices(call, products)
     arrays = {one: nbytes_of(one) for one in (call.x.node, call.y.node, root)}
     part = min(matrices / max(sum(arrays.values()), 1), 1.0)
     moved = {one: part * nbytes for one, nbytes in arrays.items()}
@@ -151,32 +183,39 @@ def _call(call: Call, products: Products, speeds: Speeds, lying: Lying) -> float
     near = speeds.moving(sum(moved.values()))
     moving = near + BEHIND * (_moving(moved, speeds, lying) - near)
     further = prod(loop.size for loop in further_columns(gemm))
-    product = gemm.calls // further * _product(gemm, call.tiles, itemsize, speeds) + moving
-    most = _busiest(call)
-    together = most < 1 and rounds(gemm) == 1  # else each thread has matrices of its own
-    written = sum(arrays[one] for one in arrays if not _is_given(one))
-    exchanging = min(matrices, written) * speeds.exchanging if together else 0.0
-    return _nests(packs, speeds, lying) + _shared(product, most, speeds) + exchanging
+    return gemm.calls // further * _product(gemm, call.tiles, itemsize, speeds) + moving
 
 
 def _routine(work: RoutineWork, speeds: Speeds) -> float:
     """About how long a routine of LAPACK takes for all matrices."""
+    return _shared(_calling(work, speeds), 1 / work.sharing.parts, speeds)
+
+
+def _calling(work: RoutineWork, speeds: Speeds) -> float:
+    """The same on one thread."""
     operations = speeds.vector_nbytes // WIDE.itemsize * 2  # of one instruction on vectors
     multiplying = int(work.node.primitive.flops(work.node)) / operations * speeds.multiply_add
     calls = CALL_NANOSECONDS * prod(work.stack)
-    return _shared(calls + LAPACK * multiplying, 1 / work.sharing.parts, speeds)
+    return calls + LAPACK * multiplying
 
 
 # loop nests
 
 
-def _nests(layouts: Sequence[NestLayout], speeds: Speeds, lying: Lying) -> float:
-    """About how long nests take one after another; each array is moved once for all of them."""
-    computing = sum(_shared(_computing(one, speeds), one.busiest, speeds) for one in layouts)
+def _nests(
+    layouts: Sequence[NestLayout], speeds: Speeds, lying: Lying, *, are_shared: bool = True
+) -> float:
+    """About how long nests take one after another, by all their threads or by one; each array is
+    moved once for all of them."""
+    shares = [one.busiest if are_shared else 1.0 for one in layouts]
+    computing = sum(
+        _shared(_computing(one, speeds), share, speeds)
+        for one, share in zip(layouts, shares, strict=True)
+    )
     nodes: dict[Node, int] = {}
     for one in layouts:
         nodes |= _moved_nbytes(one.nest, one.row_count * prod(one.nest.columns))
-    least = min((one.busiest for one in layouts), default=1.0)
+    least = min(shares, default=1.0)
     moving = speeds.shared(_moving(nodes, speeds, lying), least)
     return max(computing, moving) + OVERLAP * min(computing, moving)
 

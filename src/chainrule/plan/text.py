@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from chainrule.graph.body import Chosen, bodies_of
 from chainrule.graph.node import Node
 from chainrule.graph.words import printable
-from chainrule.plan.duration import work_nanoseconds
+from chainrule.plan.duration import alone, work_nanoseconds
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.nest import NestLayout
@@ -23,7 +23,7 @@ from chainrule.plan.products.formula import formula
 from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_of
 from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.rows_work import RowsWork
-from chainrule.plan.sharing import WORTH_SHARING, Sharing
+from chainrule.plan.sharing import Sharing
 from chainrule.plan.work import NestWork, ProductWork, Work
 from chainrule.schedule.in_html import Instruction, table
 from chainrule.schedule.lives import Life, lives_of
@@ -123,18 +123,16 @@ def _waste(plan: Plan) -> str:
     return f" ({waste:,} wasted)" if waste else " (none wasted)"
 
 
-def shared(sharing: Sharing, threads: int) -> str:
-    """How many of `threads` threads do a piece of work, and why."""
-    time = _microseconds(sharing.nanoseconds)
+def shared(sharing: Sharing, nanoseconds: float, threads: int) -> str:
+    """How many of `threads` threads do a piece of work that takes one so long, and why."""
+    time = _microseconds(nanoseconds)
     if sharing.parts > 1:
         return f"{sharing.parts} threads: about {time} of work on one"
-    if threads == 1:
-        return f"1 thread: about {time}"
     if sharing.obstacle:
         return f"1 thread: about {time}, but {sharing.obstacle}"
-    if sharing.nanoseconds < LEAST:
+    if nanoseconds < LEAST:
         return f"1 thread: {time}"
-    return f"1 thread: {time}, less than {_microseconds(WORTH_SHARING)}"
+    return f"1 thread: about {time}" + (", not worth two" if threads > 1 else "")
 
 
 class _Text:
@@ -188,21 +186,13 @@ class _Text:
         """What runs one after another, and how many threads do it."""
         threads = self.plan.threads
         match work:
-            case NestWork():
-                for layout in work.layouts:
-                    yield _loops(layout), shared(layout.sharing, threads)
-            case ProductWork():
-                for call, (term, _) in zip(work.calls, work.products.terms, strict=True):
-                    for matrix, node in zip((call.x, call.y), term.inputs, strict=True):
-                        if matrix.pack is not None:
-                            what = f"copy of {self.word(node)}: {_loops(matrix.pack)}"
-                            yield what, shared(matrix.pack.sharing, threads)
-                    yield _product(call), shared(call.sharing, threads)
+            case NestWork() | ProductWork() | RoutineWork():
+                times = alone(work, self.plan.speeds)
+                for (what, sharing), taken in zip(self._parts(work), times, strict=True):
+                    yield what, shared(sharing, taken, threads)
             case RowsWork():
                 each = prod(work.table.shape[1:])
                 yield f"rows {work.count} of {work.height} x {each}", "1 thread: rows may be alike"
-            case RoutineWork():
-                yield _routine(work), shared(work.sharing, threads)
             case FlowWork(flow=Chosen()):
                 yield f"one of two branches of {REPEATED}", "1 thread: a value decides"
             case FlowWork():
@@ -211,6 +201,22 @@ class _Text:
                 yield f"{_iterations(node)} of {REPEATED}, called from Python", "one after another"
             case ForeignWork():
                 yield FOREIGN, "1 thread: no native kernel"
+
+    def _parts(self, work: NestWork | ProductWork | RoutineWork) -> Iterator[tuple[str, Sharing]]:
+        """What it does, part by part, and how threads share that."""
+        match work:
+            case NestWork():
+                for layout in work.layouts:
+                    yield _loops(layout), layout.sharing
+            case ProductWork():
+                for call, (term, _) in zip(work.calls, work.products.terms, strict=True):
+                    for matrix, node in zip((call.x, call.y), term.inputs, strict=True):
+                        if matrix.pack is not None:
+                            what = f"copy of {self.word(node)}: {_loops(matrix.pack)}"
+                            yield what, matrix.pack.sharing
+                    yield _product(call), call.sharing
+            case RoutineWork():
+                yield _routine(work), work.sharing
 
     def _notes(self, work: Work) -> list[str]:
         """How the values come about, what is computed on the way, and what once more."""

@@ -86,6 +86,11 @@ class Call:
         return self.tiles.parts(self.gemm, self.sharing.nanoseconds, threads)
 
     @property
+    def packs(self) -> list[NestLayout]:
+        """The nests that copy operands before."""
+        return [one.pack for one in (self.x, self.y) if one.pack is not None]
+
+    @property
     def narrow(self) -> Narrow:
         """Those of A and B that are bfloat16 in memory."""
         matrices = (self.x, self.y) if self.gemm.a_is_x else (self.y, self.x)
