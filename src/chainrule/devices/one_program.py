@@ -116,7 +116,8 @@ def prepared(step: ParallelStep, split: Split) -> tuple[OneGraph, Any, Any]:
     graph = in_memory(executor, made.graph, made.wanted)
     inputs = {item.name: item.node for item in graph.inputs}
     cuts = {inputs[name]: found for name, found in made.cuts.items() if name in inputs}
-    lying = Across({REPLICAS: grid.replicas, SHARDS: grid.ways}, cuts, rank_of(step))
+    axes = {REPLICAS: grid.replicas, SHARDS: grid.ways}
+    lying = Across(axes, cuts, rank_of(step), memory_of_each(step))
     found = executor_of(executor)
     assert isinstance(found, Spreading)
     return made, found.across(graph, *made.wanted(graph), lying), graph
@@ -126,6 +127,15 @@ def rank_of(step: ParallelStep) -> int | None:
     """The rank that this process is, where each has a process of its own."""
     job = launched()
     return None if job is None or step.ranks == 1 else job[0]
+
+
+def memory_of_each(step: ParallelStep) -> int | None:
+    """The bytes that each device has: those of the one with least, as all run the same program;
+    None where nobody has said."""
+    if step.devices is None:
+        return None
+    each = [step.devices.group_of(rank).memory_nbytes for rank in range(step.ranks)]
+    return min([one for one in each if one is not None], default=None)
 
 
 def compiled_nbytes(step: ParallelStep, split: Split) -> dict[str, int]:

@@ -27,11 +27,14 @@ class Across:
     place.  What has no cuts is whole, and the same, on every device.  The graph has the types of
     the parts.  `rank` is the one device that this process has, where each has a process of its own
     (see `Spreading.join`), and its part of each array of the state; None where it has all of them.
+    A run needs at most `memory_nbytes` of each device, as the executor counts them, if that is not
+    None: values are computed again, and MemoryLimitError says what is enough if that is not.
     """
 
     axes: Mapping[str, int]
     cuts: Mapping[Node, tuple[Cut, ...]]
     rank: int | None = None
+    memory_nbytes: int | None = None
 
     @property
     def count(self) -> int:

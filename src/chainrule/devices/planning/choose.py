@@ -14,6 +14,7 @@ from chainrule.devices.keeping import most_under_way
 from chainrule.devices.parts import Parts, parts_at
 from chainrule.devices.planning.candidates import Candidate, Candidates
 from chainrule.devices.planning.costs import StageCosts, compiled, costs_of, exchanging, in_numpy
+from chainrule.devices.planning.counting import first_to_fit, least_to_fit
 from chainrule.devices.planning.devices import Devices
 from chainrule.devices.planning.model import Prediction, orders_of, predicted
 from chainrule.devices.planning.pins import Pins, Way
@@ -355,25 +356,24 @@ class Search:
         fits = (one for one in self.within_effort(self._promising()) if one.excess <= 1)
         fitting = list(islice(fits, RANKED))
         if not fitting:
-            found = self.first_fitting(DOUBTFUL * LEAST_NODES)
+            found = self.first_fitting(DOUBTFUL * LEAST_NODES) or least_to_fit(self)
             if found is None:
                 return None
             fitting = [found]
         fitting = [self._keeping(one) for one in fitting]
         exact = {one.way: self._timed(one) for one in fitting}
-        ranked = sorted(exact, key=lambda way: (exact[way].seconds, way))
-        large = {way for way, one in self._followed.items() if one.excess > 1}
+        ranked = first_to_fit(self, sorted(exact, key=lambda way: (exact[way].seconds, way)))
+        large = {x for x, one in self._followed.items() if one.excess > 1 or x in exact} - {*ranked}
         known = exact.keys() | large
         others = [way for way in self.possible if way not in known and self._may_fit(way)]
         off = median(exact[way].seconds / self.predictions[way].seconds for way in exact)
-        modelled = [_modelled(way, self.predictions[way], off, self._more(way)) for way in others]
-        told = [*(exact[way] for way in ranked), *modelled][:RANKED]
+        told = [*map(exact.__getitem__, ranked), *(self._modelled(one, off) for one in others)]
         too_large = len(self.predictions) - len({*self.possible, *exact} - large)
         candidates = Candidates(
             self.step.graph.name,
             dict(self.sizes),
             self.devices.count,
-            tuple(told),
+            tuple(told[:RANKED]),
             len(self.predictions),
             too_large,
             self._is_unequal(ranked[0]),
@@ -393,8 +393,8 @@ class Search:
         nbytes = max(rank.most_nbytes for rank in one.memory.ranks)
         return Candidate(*one.way, found.seconds, nbytes, True)
 
-
-def _modelled(way: Way, prediction: Prediction, off: float, more: float) -> Candidate:
-    """What the model says of a plan, as far off as it is for those that were followed."""
-    nbytes = int(more * max(prediction.nbytes))
-    return Candidate(*way, off * prediction.seconds, nbytes, False)
+    def _modelled(self, way: Way, off: float) -> Candidate:
+        """What the model says of a plan, as far off as it is for those that were followed."""
+        known = self.predictions[way]
+        nbytes = int(self._more(way) * max(known.nbytes))
+        return Candidate(*way, off * known.seconds, nbytes, False)

@@ -21,7 +21,7 @@ from chainrule.execute.xla.memory import (
     device_with_memory,
     refuse_beyond_device,
 )
-from chainrule.execute.xla.parts import Part, evaluate, numbered
+from chainrule.execute.xla.parts import InParts, evaluate
 from chainrule.execute.xla.text_of_program import scope_of
 from chainrule.execute.xla.tracing import Space
 from chainrule.graph.body import inner_nodes
@@ -46,7 +46,7 @@ class Code:
     `inner` are the nodes in bodies.  With `overwritten`, which maps further results to inputs, it
     is a function of two lists, of the arrays of these inputs, which it takes over, and of the
     others; it gives their new values first, or the old ones where it failed.  With `parts`, it is
-    computed in these, and some of it again.
+    computed in these, or the body of a loop is, and some of it again.
 
     Indices that are given are checked before a call (`is_out_of_range`): code that checks them
     itself must keep what it overwrites until it knows, which costs a pass over all of it.
@@ -60,7 +60,7 @@ class Code:
         overwritten: Mapping[Node, Node],
         inner: Sequence[Node],
         grid: Grid | None = None,
-        parts: Sequence[Part] = (),
+        parts: InParts | None = None,
     ) -> None:
         given = given_of(results, overwritten)
         self.foreign = Foreign()
@@ -79,10 +79,12 @@ class Code:
         numbers = {node: number for number, node in reversed(list(enumerate([*order, *inner])))}
 
         def evaluated(values: dict[Node, Any]) -> Any:
-            space = Space(self.foreign, before, numbers)
+            space = Space(self.foreign, before, numbers, parts)
             with tracing():
-                evaluate(space, parts, values)
-                space.evaluate([] if parts else order, values)
+                if parts is not None and parts.body is None:
+                    evaluate(space, parts.parts, values)
+                else:
+                    space.evaluate(order, values)
                 if grid is not None and space.failed is not False:
                     space.failed = grid.anywhere(space.failed)
             return space
@@ -107,7 +109,7 @@ class Code:
             return new, [values[node] for node in results], _noted(space)
 
         function: Any = updated if overwritten else computed
-        compiled = {**OPTIONS, **keeping_barriers()} if parts else OPTIONS
+        compiled = {**OPTIONS, **keeping_barriers()} if parts is not None else OPTIONS
         options: dict[str, Any] = {"compiler_options": compiled}
         if overwritten and not any(map(is_foreign, (*order, *inner))):
             options["donate_argnums"] = 0  # a call of NumPy may raise, and then they are needed
@@ -215,7 +217,7 @@ def code_of(
     results: Sequence[Node],
     overwritten: Mapping[Node, Node] | None = None,
     grid: Grid | None = None,
-    parts: Sequence[Part] = (),
+    parts: InParts | None = None,
 ) -> Code:
     """The code for these results of a concrete graph, made when it is first asked for."""
     overwritten = overwritten or {}
@@ -235,7 +237,7 @@ def _key(
     results: Sequence[Node],
     overwritten: Mapping[Node, Node],
     grid: Grid | None,
-    parts: Sequence[Part],
+    parts: InParts | None,
 ) -> str:
     """What determines the code.  Names and the values of constants do not; primitives count by
     identity, since a user may declare two of one name."""
@@ -244,7 +246,8 @@ def _key(
     made = [id(node.primitive) for node in (*graph.nodes, *inner_nodes(graph))]
     wanted = [places[node] for node in results]
     pairs = [(places[one], places[other]) for one, other in overwritten.items()]
-    text = f"{graph.structural_hash}|{wiring}|{made}|{wanted}|{pairs}|{numbered(parts, places)}"
+    text = f"{graph.structural_hash}|{wiring}|{made}|{wanted}|{pairs}|"
+    text += "" if parts is None else parts.numbered(graph)
     if grid is not None:
         text += grid.text(places, graph.nodes)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -15,6 +15,7 @@ from chainrule.execute.xla.calls import XlaHeldCall
 from chainrule.execute.xla.code import Code, code_of, order_of
 from chainrule.execute.xla.grid import Grid, own_part
 from chainrule.execute.xla.jax_here import jax_here
+from chainrule.execute.xla.parts import InParts
 from chainrule.execute.xla.xla_program import XlaProgram
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.graph import Graph
@@ -33,6 +34,7 @@ class GridProgram(XlaProgram):
     ) -> None:
         super().__init__(graph, results, overwrites, None)
         self.lying = lying
+        self._within: dict[tuple[Node, ...], Code] = {}
 
     @cached_property
     def grid(self) -> Grid:
@@ -53,8 +55,30 @@ class GridProgram(XlaProgram):
     def code_for(
         self, results: Sequence[Node], overwritten: Mapping[Node, Node] | None = None
     ) -> Code:
-        """See `XlaProgram.code_for`."""
-        return code_of(self.graph, results, overwritten, self.grid)
+        """See `XlaProgram.code_for`; MemoryLimitError where none is within the budget."""
+        overwritten = overwritten or {}
+        if self.lying.memory_nbytes is None:
+            return code_of(self.graph, results, overwritten, self.grid)
+        key = (*results, *overwritten, *overwritten.values())
+        if key not in self._within:
+            self._within[key] = self._code_within(results, overwritten, self.lying.memory_nbytes)
+        return self._within[key]
+
+    def _code_within(
+        self, results: Sequence[Node], overwritten: Mapping[Node, Node], memory_nbytes: int
+    ) -> Code:
+        from chainrule.execute.xla.narrower import Narrowing, too_large
+
+        def compiled(parts: InParts | None) -> Code:
+            return code_of(self.graph, results, overwritten, self.grid, parts)
+
+        narrowing = Narrowing(self.graph, results, overwritten, compiled, in_loops=True)
+        found = narrowing.within(memory_nbytes)
+        if found.nbytes > memory_nbytes:
+            what = f"a run of {self.graph.name} on each of {self.lying.count} devices"
+            hint = f"devices with {found.nbytes} bytes each, or a smaller batch"
+            raise too_large(what, found, memory_nbytes, hint)
+        return found.code
 
     def shape_given(self, node: Node) -> tuple[int, ...]:
         """See `XlaProgram.shape_given`."""

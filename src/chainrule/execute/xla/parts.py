@@ -7,16 +7,19 @@ cannot begin earlier.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from chainrule.dataclass import dataclass
 from chainrule.execute.xla.jax_here import jax_here
-from chainrule.execute.xla.tracing import Space
+from chainrule.graph.body import Body, bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.work import Work
 from chainrule.primitives.primitive import Generate, Given, Move
+
+if TYPE_CHECKING:
+    from chainrule.execute.xla.tracing import Space
 
 SMALL_NBYTES = 1024  # what is computed again and has less is left to XLA
 
@@ -30,6 +33,26 @@ class Part:
     nodes: tuple[Node, ...]
     writes: tuple[Node, ...]
     is_again: bool
+
+
+@dataclass(frozen=True)
+class InParts:
+    """The parts in which a graph is computed, or the body of a loop in it."""
+
+    parts: tuple[Part, ...]
+    body: Body | None = None
+
+    def numbered(self, graph: Graph) -> str:
+        """The parts by the places of their nodes: what tells programs of equal graphs apart."""
+        bodies = [body for node in graph.nodes for body in bodies_of(node)]
+        where = [at for at, one in enumerate(bodies) if one is self.body]
+        inner = graph if self.body is None else self.body.graph
+        place = {node: at for at, node in enumerate(inner.nodes)}
+        parts = [
+            ([place[x] for x in one.nodes], [place[x] for x in one.writes], one.is_again)
+            for one in self.parts
+        ]
+        return f"{where}{parts}"
 
 
 def parts_of(graph: Graph, works: Iterable[Work], results: Sequence[Node]) -> tuple[Part, ...]:
@@ -98,11 +121,3 @@ def evaluate(space: Space, parts: Iterable[Part], values: dict[Node, Any]) -> No
         space.evaluate(part.nodes, local)
         values.update((node, local[node]) for node in part.writes)
         last = values[part.writes[0]]
-
-
-def numbered(parts: Iterable[Part], place: Mapping[Node, int]) -> list[Any]:
-    """The parts by the places of their nodes: what tells programs of equal graphs apart."""
-    return [
-        ([place[x] for x in one.nodes], [place[x] for x in one.writes], one.is_again)
-        for one in parts
-    ]

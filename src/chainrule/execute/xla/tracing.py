@@ -12,6 +12,7 @@ from chainrule.execute.xla import exchanges, functions, loops
 from chainrule.execute.xla.convolutions import convolved
 from chainrule.execute.xla.foreign import Foreign, is_foreign
 from chainrule.execute.xla.jax_here import jax_here
+from chainrule.execute.xla.parts import InParts, evaluate
 from chainrule.execute.xla.text_of_program import scope_of
 from chainrule.graph.body import Body
 from chainrule.graph.dtypes import FLOAT32, dtype_kind, is_bfloat16
@@ -28,7 +29,8 @@ class Space:
     """JAX's NumPy with loops, choices, and exchanges between devices: the array namespace in which
     primitives are evaluated.
 
-    `checked` holds before anything is computed; XLA is told the `numbers` of nodes.  The space
+    `checked` holds before anything is computed; XLA is told the `numbers` of nodes.  The body of a
+    loop may be computed `in_parts`.  The space
     notes what else may go wrong, in `failed`: a traced boolean, or False where nothing can.
     Programs give that as one more result, since compiled code cannot raise.  An iteration has a
     space of its own, whose `failed` the loop carries.
@@ -39,8 +41,9 @@ class Space:
         foreign: Foreign,
         checked: Iterable[Check] = (),
         numbers: Mapping[Node, int] | None = None,
+        in_parts: InParts | None = None,
     ) -> None:
-        self.foreign, self.numbers = foreign, numbers or {}
+        self.foreign, self.numbers, self.in_parts = foreign, numbers or {}, in_parts
         self.failed: Any = False
         self._checked = set(checked)
         self._reads = Counter[Node]()
@@ -70,10 +73,13 @@ class Space:
 
     def body(self, body: Body, arrays: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Whether a body failed on these arrays, and its outputs."""
-        inner = Space(self.foreign, numbers=self.numbers)
+        inner = Space(self.foreign, numbers=self.numbers, in_parts=self.in_parts)
         graph = body.graph
         values = {item.node: one for item, one in zip(graph.inputs, arrays, strict=True)}
-        inner.evaluate(graph.nodes, values)
+        if self.in_parts is not None and self.in_parts.body is body:
+            evaluate(inner, self.in_parts.parts, values)
+        else:
+            inner.evaluate(graph.nodes, values)
         failed = jax_here().numpy.asarray(inner.failed, bool)
         return failed, [values[node] for _, node in graph.outputs]
 

@@ -1,37 +1,24 @@
-"""The executor `xla` within a budget: values are computed again, and XLA's own count obeys it.
-
-The planner says what is computed again, and when; how much that needs, XLA's compiler says.  So
-ways that need less and less are compiled until one is within the budget.
-"""
+"""The executor `xla` within a budget: values are computed again, and XLA's own count obeys it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chainrule.errors import MemoryLimitError, UnsupportedError
 from chainrule.execute.overhead import AS_COMPILED
 from chainrule.execute.xla.code import Code, code_of, is_given
 from chainrule.execute.xla.jax_here import refusal
-from chainrule.execute.xla.memory import ARGUMENTS, IN_PLACE, RESULTS, SCRATCH
-from chainrule.execute.xla.parts import parts_of
+from chainrule.execute.xla.narrower import Chosen, Narrowing, too_large
+from chainrule.execute.xla.parts import InParts
 from chainrule.execute.xla.xla_executor import XlaExecutor
 from chainrule.execute.xla.xla_program import XlaProgram
-from chainrule.graph.bytes_text import in_bytes
 from chainrule.graph.cached import cached_property
-from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.budget import Shorter, shorter_ways, with_works
-from chainrule.plan.planner import Plan, plan
-from chainrule.plan.work import Work
+from chainrule.plan.budget import with_works
 from chainrule.schedule.records import Schedule
 from chainrule.schedule.usage import usage_of
-
-COMPILED, LEAST = 5, 3  # ways at most, and then so many of those that need least
-LONG = 4  # times as many instructions as without a budget, at most: each takes time to compile
 
 
 class XlaWithin:
@@ -61,16 +48,6 @@ class XlaWithin:
     ) -> ProgramWithin:
         """See `Executor.prepare`."""
         return ProgramWithin(graph, results, overwrites, traced, self.memory_nbytes)
-
-
-class Chosen(NamedTuple):
-    """Code, the bytes that it needs, and the works of a plan in the order that it follows; no plan
-    where nothing is computed again."""
-
-    code: Code
-    nbytes: int
-    plan: Plan | None = None
-    works: tuple[Work, ...] = ()
 
 
 class ProgramWithin(XlaProgram):
@@ -104,71 +81,17 @@ class ProgramWithin(XlaProgram):
             found = self._chosen[key] = self._first_within(list(results), dict(overwritten))
         return found
 
-    @without_collector
     def _first_within(self, results: list[Node], overwritten: dict[Node, Node]) -> Chosen:
-        least = None
-        for one in self._less_and_less(results, overwritten):
-            if one.nbytes <= self.memory_nbytes:
-                return one
-            least = one if least is None or one.nbytes < least.nbytes else least
-        assert least is not None
-        raise self._refusal(least)
+        def compiled(parts: InParts | None) -> Code:
+            return code_of(self.graph, results, overwritten, parts=parts)
 
-    def _less_and_less(
-        self, results: list[Node], overwritten: dict[Node, Node]
-    ) -> Iterator[Chosen]:
-        """The graph as it is; ways that need less and less, the quickest first that may be within
-        the budget by what XLA has counted before; then those that need least."""
-        code = code_of(self.graph, results, overwritten)
-        yield Chosen(code, nbytes := self._needed_nbytes(code, overwritten))
-        everything = [*overwritten, *results]
-        of_plan = plan(self.graph, everything, {one: x for x, one in overwritten.items()})
-        longest = LONG * len(of_plan.works)
-        ways = [one for one in shorter_ways(of_plan) if len(one.works) <= longest]
-
-        def compiled(way: Shorter) -> Chosen:
-            parts = parts_of(self.graph, way.works, everything)
-            code = code_of(self.graph, results, overwritten, parts=parts)
-            return Chosen(code, self._needed_nbytes(code, overwritten), of_plan, way.works)
-
-        allowed = self.memory_nbytes - (nbytes - code.nbytes[SCRATCH])
-        for _ in range(COMPILED):
-            way = next((one for one in ways if one.nbytes <= allowed), None)
-            if way is None:
-                break
-            ways.remove(way)
-            yield (found := compiled(way))
-            allowed = way.nbytes - max(found.nbytes - self.memory_nbytes, 1)
-        yield from map(compiled, sorted(ways, key=lambda one: one.nbytes)[:LEAST])
-
-    def _needed_nbytes(self, code: Code, overwritten: Mapping[Node, Node]) -> int:
-        """Arguments, results and scratch; of a call that overwrites nothing, results are copied
-        at its end."""
-        found = code.nbytes
-        if not found:
-            raise UnsupportedError(
-                "memory= is for devices whose compiler says what a program needs, and this one "
-                "does not",
-                hint='leave memory out, or executor="native"',
-            )
-        made, scratch = found[RESULTS] - found[IN_PLACE], found[SCRATCH]
         copied = sum(int(node.type.nbytes) for node in self.results if is_given(node))
-        return found[ARGUMENTS] + copied + made + (scratch if overwritten else max(scratch, made))
-
-    def _refusal(self, least: Chosen) -> MemoryLimitError:
-        """A run needs more than the budget, also in the way that needs least."""
-        needed, budget = least.nbytes, self.memory_nbytes
-        found = least.code.nbytes
-        lines = [
-            f"a run of {self.graph.name} needs at least {needed:,} bytes ({in_bytes(needed)}) as "
-            "XLA compiles it, also where values are computed again, and memory is "
-            f"{budget:,} ({in_bytes(budget)})",
-            f"  {ARGUMENTS} {found[ARGUMENTS]:,}, {RESULTS} beside them "
-            f"{found[RESULTS] - found[IN_PLACE]:,}, {SCRATCH} {found[SCRATCH]:,}",
-        ]
-        error = MemoryLimitError("\n".join(lines), hint=f"memory={needed} is enough")
-        error.needed_nbytes, error.budget_nbytes = needed, budget
-        return error
+        narrowing = Narrowing(self.graph, results, overwritten, compiled, copied)
+        found = narrowing.within(self.memory_nbytes)
+        if found.nbytes > self.memory_nbytes:
+            what, hint = f"a run of {self.graph.name}", f"memory={found.nbytes} is enough"
+            raise too_large(what, found, self.memory_nbytes, hint)
+        return found
 
     @cached_property
     def _of_calls(self) -> Chosen | None:
