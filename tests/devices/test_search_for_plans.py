@@ -15,6 +15,7 @@ from chainrule.devices.planning.candidates import Candidates
 from chainrule.devices.planning.choose import Search
 from chainrule.devices.planning.pins import Pins, Way
 from chainrule.errors import InputError, MemoryLimitError, NameLookupError, SizeError
+from chainrule.execute.executors import executor_of
 
 n = cr.size("n")
 
@@ -346,9 +347,57 @@ def test_without_devices_or_micro_batches_it_says_what_is_missing() -> None:
     for wrong, what in (({}, "no micro_batches"), ({"batch": 24}, "no devices")):
         with pytest.raises(InputError, match=what):
             cr.parallel(step, **wrong)
-    wrong = 4
-    with pytest.raises(InputError, match=r"the devices of cr\.parallel are int 4"):
-        cr.parallel(step, wrong, batch=24)
+
+
+def test_a_number_of_devices_is_so_many_of_this_machine() -> None:
+    step, *_ = case("network", "sgd", "reference")
+    for number in (2, np.int64(2)):
+        counted = cr.parallel(step, number, batch=ROWS)
+        assert counted.devices == cr.Devices.cpu(2)
+        assert counted.candidates == cr.parallel(step, cr.Devices.cpu(2), batch=ROWS).candidates
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True])
+def test_a_number_of_devices_is_one_or_more(wrong: int) -> None:
+    step, *_ = case("network", "sgd", "reference")
+    with pytest.raises(InputError, match=f"the number of devices is {wrong}\n  try: an integer"):
+        cr.parallel(step, wrong, batch=ROWS)
+
+
+@pytest.mark.parametrize("wrong", [2.0, "2", [2]])
+def test_what_is_no_number_and_no_devices_is_refused(wrong: Any) -> None:
+    step, *_ = case("network", "sgd", "reference")
+    kind = type(wrong).__name__
+    with pytest.raises(InputError, match=rf"the devices of cr\.parallel are {kind}") as caught:
+        cr.parallel(step, wrong, batch=ROWS)
+    assert "4, so many of this machine" in caught.value.hint
+
+
+def test_a_job_has_as_many_ranks_as_there_are_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, *_ = case("network", "sgd", "reference")
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setenv("PMI_SIZE", "4")
+    with pytest.raises(InputError, match="devices=2, and this job has 4 ranks") as caught:
+        cr.parallel(step, 2, batch=ROWS)
+    assert caught.value.hint == "devices=4, or chainrule run -n 2"
+    assert cr.parallel(step, 4, batch=ROWS, stages=2, replicas=2, micro_batches=4).ranks == 4
+
+
+@pytest.mark.peers
+def test_a_number_of_devices_is_at_most_what_jax_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With stages, ranks are threads on one device."""
+    there = len(pytest.importorskip("jax").devices())
+    step, *_ = case("network", "sgd", "xla")
+    many = there + 1
+    with pytest.raises(InputError, match=f"devices={many}, and .* 'xla' has {there} here") as told:
+        cr.parallel(step, many, batch=ROWS)
+    assert f"device_count={many} in the environment" in told.value.hint
+    assert cr.parallel(step, 2, batch=ROWS, stages=2, micro_batches=4).ranks == 2
+    monkeypatch.setattr(type(executor_of("xla")), "device_memory", lambda executor: 12345678)
+    found = cr.parallel(step, there, batch=ROWS).devices
+    assert found is not None and found.groups[0].memory_nbytes == 12345678
+    monkeypatch.setenv("CHAINRULE_TRANSPORT", "threads")
+    assert cr.parallel(step, many, batch=ROWS).devices == cr.Devices.cpu(many)
 
 
 @pytest.mark.slow

@@ -304,8 +304,12 @@ def test_a_trainer_searches_for_the_split_of_its_step(tmp_path: Path) -> None:
     assert again.split is None and again.epoch == 2
     pinned = made("alone", devices=training_program.cr.Devices.cpu(2), micro_batches=4)
     assert pinned.split is not None and pinned.split.parts.count == 4
-    with pytest.raises(InputError, match="devices=2 are no devices"):
-        made("alone", devices=2)
+    counted = made("alone", devices=2, micro_batches=4)
+    assert counted.split is not None and counted.split.candidates == pinned.split.candidates
+    with pytest.raises(InputError, match="devices='2' are no devices"):
+        made("alone", devices="2")
+    with pytest.raises(InputError, match="the number of devices is 0"):
+        made("alone", devices=0)
     with pytest.raises(InputError, match="beside a step that is taken in parts or split already"):
         step = training_program.cr.parallel(again.step, micro_batches=6)
         training_program.cr.Trainer(

@@ -158,19 +158,28 @@ def has_too_few(step: ParallelStep) -> bool:
 
 def refuse_too_few(step: ParallelStep) -> None:
     """InputError where the executor has fewer devices than the step has ranks."""
-    found = executor_of(step.parts.whole.executor)
-    if not isinstance(found, Spreading) or found.refusal() is not None or not has_too_few(step):
-        return  # a refusal is raised where a program is called
-    count, kind = found.device_count()
     grid = step.grid
-    raise InputError(
+    refuse_more_devices(
+        step.parts.whole.executor,
+        grid.count,
         f"the plan has {grid.count} devices ({grid.replicas} replica{'s' * (grid.replicas > 1)} x "
-        f"{grid.ways} way{'s' * (grid.ways > 1)}), and the executor {found.name!r} has {count} "
-        f"here ({kind})",
-        hint=f"a plan of at most {count} rank{'s' * (count > 1)}; to try one on a CPU, "
-        f"XLA_FLAGS=--xla_force_host_platform_device_count={grid.count} in the environment; or "
-        f"{TRANSPORT}=threads: ranks are then threads, which share what there is",
+        f"{grid.ways} way{'s' * (grid.ways > 1)})",
     )
+
+
+def refuse_more_devices(executor: str, count: int, what: str) -> None:
+    """InputError where the executor has fewer than `count` devices, which `what` asks for."""
+    found = executor_of(executor)
+    if not isinstance(found, Spreading) or found.refusal() is not None or launched() is not None:
+        return  # a refusal is raised where a program is called
+    there, kind = found.device_count()
+    if there < count:
+        raise InputError(
+            f"{what}, and the executor {found.name!r} has {there} here ({kind})",
+            hint=f"a plan of at most {there} rank{'s' * (there > 1)}; to try one on a CPU, "
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={count} in the environment; or "
+            f"{TRANSPORT}=threads: ranks are then threads, which share what there is",
+        )
 
 
 def take_together(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @entry
 def parallel(
     step: TrainingStep,
-    devices: Devices | None = None,
+    devices: Devices | int | None = None,
     *,
     batch: int | Mapping[str, int] | None = None,
     micro_batches: int | None = None,
@@ -75,9 +75,10 @@ def parallel(
 
     With `devices`, what is left out is searched for: the quickest plan whose ranks fit into the
     memory of their devices, for a `batch` of so many rows, or of these sizes:
-    `cr.parallel(step, cr.Devices.cpu(4, memory="2 GiB"), batch=256)`.  The result's `candidates`
-    are the plans that were compared.  Without devices, `micro_batches` is asked for, and the others
-    are 1, "1f1b" and False.
+    `cr.parallel(step, cr.Devices.cpu(4, memory="2 GiB"), batch=256)`.  A number is so many of this
+    machine's: ranks of this process or of its job, or, with `xla`, JAX's devices.  The result's
+    `candidates` are the plans that were compared.  Without devices, `micro_batches` is asked for,
+    and the others are 1, "1f1b" and False.
 
     The result is called as the step is: `split(state, x=x, y=y)`.  It is
     `step.micro_batched(micro_batches)` with other sums only where there are several replicas.

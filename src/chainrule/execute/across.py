@@ -90,6 +90,11 @@ class Spreading(Protocol):
         """How many devices a program of this process can have, and what they are called."""
         ...
 
+    def device_memory(self) -> int | None:
+        """The bytes that each of them has for programs; None where they have no memory of their
+        own, or do not tell."""
+        ...
+
     def across(
         self,
         graph: Graph,

@@ -10,6 +10,7 @@ from chainrule.devices.grid import Grid
 from chainrule.devices.job import launched
 from chainrule.devices.one_program import spreads
 from chainrule.devices.planning.choose import Search
+from chainrule.devices.planning.counted import devices_of
 from chainrule.devices.planning.devices import Devices, count_of
 from chainrule.devices.planning.growth import growth
 from chainrule.devices.planning.pins import (
@@ -77,11 +78,7 @@ def search_of(
     """The search for what was asked, before it has begun; raises where that makes no sense."""
     from chainrule.devices.parallelise import refuse_without_ranks
 
-    if not isinstance(devices, Devices):
-        raise InputError(
-            f"the devices of cr.parallel are {type(devices).__name__} {devices!r:.40}",
-            hint='cr.Devices.cpu(4, memory="2 GiB"), or cr.Devices.load("cluster.toml")',
-        )
+    devices = devices_of(devices, step.executor, stages)
     if schedule is not None and schedule not in SCHEDULES:
         raise InputError(f"schedule is {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
     each = chunks_of(schedule, chunks)

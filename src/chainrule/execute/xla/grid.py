@@ -118,6 +118,13 @@ def device_count() -> tuple[int, str]:
     return len(devices), devices[0].platform
 
 
+def device_memory() -> int | None:
+    """The bytes that JAX has for programs on each device of this process, if they tell."""
+    if device_with_memory() is None:
+        return None
+    return min(one.memory_stats()["bytes_limit"] for one in jax_here().local_devices())
+
+
 @cache
 def _mesh(axes: tuple[tuple[str, int], ...], one_each: bool) -> Any:
     """The devices as a grid: those of this process, or the first one of each process."""

@@ -51,6 +51,12 @@ class XlaExecutor:
 
         return device_count()
 
+    def device_memory(self) -> int | None:
+        """See `chainrule.execute.across`."""
+        from chainrule.execute.xla.grid import device_memory
+
+        return device_memory()
+
     def across(
         self,
         graph: Graph,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -108,13 +109,15 @@ def assembled(
 def split_over(
     made: Assembled, devices: Any, batch: int | Mapping[str, int], micro_batches: int
 ) -> Assembled:
-    """The training with its step split over devices, for a batch of these sizes or rows."""
-    if not isinstance(devices, SplitsSteps):
+    """The training with its step split over devices, or so many of this machine's, for a batch of
+    these sizes or rows."""
+    is_count = hasattr(devices, "__index__")
+    if not is_count and not isinstance(devices, SplitsSteps):
         raise InputError(
             f"devices={devices!r:.60} are no devices",
-            hint="devices=cr.Devices.cpu(4), which searches for a plan; to say one yourself, give "
-            "the trainer a split step: cr.Trainer(cr.parallel(step, micro_batches=8, stages=2), "
-            "parameters, data=data)",
+            hint="devices=4, or cr.Devices.cpu(4), for which a plan is searched; to say one "
+            "yourself, give the trainer a split step: cr.Trainer(cr.parallel(step, "
+            "micro_batches=8, stages=2), parameters, data=data)",
         )
     if made.parts is not None:
         raise InputError(
@@ -122,7 +125,11 @@ def split_over(
             hint="leave devices out, or give the objective, or a training step",
         )
     asked = {"micro_batches": micro_batches} if micro_batches > 1 else {}
-    split = devices.parallel(made.whole, batch=batch, **asked)
+    if is_count:
+        way_in = import_module("chainrule.devices.parallelise")  # which rests on this room
+        split = way_in.parallel(made.whole, devices, batch=batch, **asked)
+    else:
+        split = devices.parallel(made.whole, batch=batch, **asked)
     return replace(made, step=split, parts=split.parts, job=split.job)
 
 

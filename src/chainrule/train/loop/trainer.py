@@ -81,8 +81,8 @@ class Trainer:
     step" looks before each step (slowly, on the reference executor), "off" goes on.
     `micro_batches` is the number of parts of a batch that are worked off one after another, as by
     `TrainingStep.micro_batched`; `executor` and `memory` as for `cr.training_step`.
-    `devices=cr.Devices.cpu(4)` searches for the best split of the step over devices, for the first
-    batch, as `cr.parallel` does.
+    `devices=4`, or `cr.Devices.cpu(4)`, searches for the best split of the step over devices, for
+    the first batch, as `cr.parallel` does.
     """
 
     @entry
