@@ -106,12 +106,16 @@ def test_what_a_refusal_advises_is_right(executor: str) -> None:
     (smaller,) = re.findall(r"; n = (\d+) fits; ", text)
     assert 8 < int(smaller) < ROWS
     step(state, x=SMALL.batch(int(smaller)))
-    (count,) = re.findall(r"; step.micro_batched\((\d+)\) fits; ", text)
+    (count,) = re.findall(r"; step.micro_batched\((\d+)\) fits", text)
     parts = step.micro_batched(int(count))
     parts(SMALL.state(parts), x=SMALL.batch(ROWS))
-    assert "; cr.sgd as the optimizer, which has no arrays of its own, fits" in text
     other = SMALL.step(cr.sgd(0.1), executor=executor, memory=nbytes)
-    other(SMALL.state(other), x=SMALL.batch(ROWS))
+    try:
+        other(SMALL.state(other), x=SMALL.batch(ROWS))
+    except MemoryLimitError:  # its code may take more than the arrays of adam
+        assert "cr.sgd" not in text and executor == "native"
+    else:
+        assert "; cr.sgd as the optimizer, which has no arrays of its own, fits" in text
 
 
 def test_a_graph_that_is_refused_says_which_size_fits() -> None:
