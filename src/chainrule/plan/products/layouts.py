@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from math import prod
 
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
@@ -11,7 +12,9 @@ from chainrule.plan.products.fold import Products
 from chainrule.plan.roles import Role
 from chainrule.primitives.affine import row_major
 from chainrule.primitives.movement import reshape, transpose
-from chainrule.primitives.windows import fold_windows
+from chainrule.primitives.windows import fold_windows, windows
+
+SWEPT = (Role.MAP, Role.FOLD)  # by loop nests, whose columns are the last axis
 
 
 def product_layouts(
@@ -21,8 +24,8 @@ def product_layouts(
     stored: Container[Node],
 ) -> dict[Node, tuple[int, ...]]:
     """The strides of products that lie in the order of the one node that reads them: a transpose,
-    so that its reshape needs no copy, or the sum of windows, place by place.  `stored` are results,
-    and what else must be in memory as it is."""
+    so that its reshape needs no copy, or loop nests find its last axis side by side; or the sum of
+    windows, place by place.  `stored` are results, and what else must be in memory as it is."""
     found: dict[Node, tuple[int, ...]] = {}
     users: dict[Node, list[Node]] = {}
     for node in graph.nodes:
@@ -39,7 +42,22 @@ def product_layouts(
         again = users.get(reader, [])
         if reader.primitive is not transpose or reader in stored:
             continue
-        if any(one.primitive is reshape for one in again):
-            moved = dict(zip(reader.param("permutation"), row_major(reader.shape), strict=True))
+        order = reader.param("permutation")
+        swept = order[-1] != root.ndim - 1 and all(roles[one] in SWEPT for one in again)
+        operands = (one for term, _ in products[root].terms for one in term.inputs)
+        if any(one.primitive is reshape for one in again) or (
+            swept and not any(_has_windows(one, roles) for one in operands)
+        ):
+            moved = dict(zip(order, row_major(reader.shape), strict=True))
             found[root] = tuple(moved[axis] for axis in range(root.ndim))
     return found
+
+
+def _has_windows(node: Node, roles: Mapping[Node, Role]) -> bool:
+    """Whether it shows an array in windows of more than one element, which tiles read best where
+    rows of the result are channels."""
+    while roles[node] is Role.MOVED:
+        if node.primitive is windows and prod(node.param("window")) > 1:
+            return True
+        (node,) = node.inputs
+    return False
