@@ -156,6 +156,34 @@ def repeated(x: Any, W: Any) -> Any:
     return np.sum(np.tanh(x @ W)) + np.sum(h)
 
 
+def bounded(x: Any, W: Any) -> Any:
+    """The way back keeps states; what one iteration adds to a sum is written over it."""
+    V = W * 0.1
+
+    def step(state: Any) -> Any:
+        count, h, total = state
+        h = np.tanh(h @ V + x[1])
+        return count + 1, h, total * 0.5 + np.sum(h).astype(np.float64)
+
+    start = (0, x[0], np.float64(0))
+    _, h, total = cr.while_loop(lambda s: np.sum(s[1] ** 2) > 10 * s[0], step, start, max_steps=30)
+    return np.sum(h**2) + total.astype(x.dtype)
+
+
+def bounded_in_steps(x: Any, W: Any) -> Any:
+    """A loop that ends by a condition in one that does not, and the way back through both."""
+
+    def step(h: Any, row: Any) -> Any:
+        def more(g: Any) -> Any:
+            return np.sin(g) * 0.5 + row @ W * 0.01
+
+        h = cr.while_loop(lambda g: np.sum(g**2) > 0.5, more, h + row, max_steps=20)
+        return h, np.sum(h)
+
+    last, sums = cr.scan(step, x[0] * 0, x)
+    return np.sum(last**2) + np.sum(sums)
+
+
 def averaged(x: Any, W: Any) -> Any:
     """No loop: batch first."""
     h = np.maximum(x @ W, 0)
@@ -177,6 +205,8 @@ PROGRAMS = (
     Program("counted", counted),
     Program("sorted in steps", sorted_in_steps),
     Program("repeated", repeated),
+    Program("bounded", bounded),
+    Program("bounded in steps", bounded_in_steps),
     Program("averaged", averaged, (N, T, D), 0),
     Program("factored", factored, (N, D), 0),
 )

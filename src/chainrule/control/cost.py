@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
-from chainrule.graph.body import Body, Chosen, Scanned, Whiled, bodies_of
+from chainrule.control.repeated import repeated
+from chainrule.graph.body import Body, Chosen, Scanned, Unwound, Whiled, bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.graph.sizes import sizes
@@ -30,7 +31,7 @@ def _quicker(graph: Graph, sizes: Mapping[str, int]) -> Iterable[Graph]:
 
 
 def over(body: Body, constants: int, carries: int) -> dict[Node, Node]:
-    """Which states of a scan's body lose their place to which large outputs: not those that are
+    """Which states of a loop's body lose their place to which large outputs: not those that are
     stacked, too, nor to what is given as it is."""
     before = [item.node for item in body.graph.inputs][constants : constants + carries]
     outputs = [node for _, node in body.graph.outputs]
@@ -53,10 +54,19 @@ def is_sum(before: Node, after: Node) -> bool:
     return after.primitive is add
 
 
-def _whiled(out: Node) -> Whiled | None:
-    """None of a way back through a loop."""
-    forth = "step" not in dict(out.params)
-    return Whiled(*map(out.param, Whiled._fields)) if forth else None
+def _repeated(out: Node) -> Whiled | Unwound:
+    does = repeated(out)
+    if does.step is None:
+        return Whiled(does.body, does.condition, does.constants, does.carries, does.limit)
+    assert does.limit is not None
+    length = does.segments[0]
+    there = does.body, does.condition, does.step, does.constants, does.states
+    return Unwound(*there, does.limit, does.read, length)
+
+
+def _over_repeated(out: Node) -> dict[Node, Node]:
+    does = repeated(out)
+    return over(does.body, does.back, does.carries)
 
 
 SUM_NBYTES = 1 << 12
@@ -69,7 +79,7 @@ SCAN = Library(
     over=lambda out: over(out.param("body"), out.param("constants"), out.param("carries")),
 )
 COND = Library(flow=lambda out: Chosen(*map(out.param, Chosen._fields)))
-WHILE = Library(turns=lambda out: None, flow=_whiled)
+WHILE = Library(turns=lambda out: None, flow=_repeated, over=_over_repeated)
 
 
 def summed(node: Node, of: Callable[[Node], int | Size]) -> int | Size:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from chainrule.control.packing import packed_type, strong
@@ -39,6 +41,22 @@ class Repeated:
     def back(self) -> int:
         """The place of the first carry among what the body takes."""
         return self.constants + self.states
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """The numbers of the states that an iteration back reads."""
+        graph = self.body.graph
+        used = {parent for node in graph.nodes for parent in node.inputs}
+        used |= {node for _, node in graph.outputs}
+        inputs = [item.node for item in graph.inputs[self.constants : self.back]]
+        return tuple([place for place, node in enumerate(inputs) if node in used])
+
+    @property
+    def segments(self) -> tuple[int, int]:
+        """How many iterations a segment of the way back has, and how many segments are kept."""
+        assert self.limit is not None
+        length = max(math.isqrt(self.limit), 1)
+        return length, -(-self.limit // length) if self.read else 0
 
     @property
     def shown(self) -> list[ArrayType]:

@@ -8,12 +8,12 @@ sqrt(max_steps) values, and does each iteration twice.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from chainrule.control.cost import over
 from chainrule.control.evaluate_body import in_c_order, program_of, result_of, store
 from chainrule.control.repeated import Repeated, repeated
 from chainrule.control.wording import loop_text
@@ -52,17 +52,15 @@ def unwind_evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
     """Forth, keeping the first values of each segment; then segment by segment back."""
     loop = Repeated(**params)
     constants, states = loop.constants, loop.states
-    holds, forth, back = (
-        program_of(one, xp, None) for one in (loop.condition, loop.forth, loop.body)
-    )
+    holds, forth = (program_of(one, xp, None) for one in (loop.condition, loop.forth))
+    back = program_of(loop.body, xp, None, over(loop.body, loop.back, loop.carries))
     fixed = [in_c_order(one) for one in arrays[:constants]]
     flat = result_of(xp, loop.type)
     gone = carries_in(flat, loop, arrays[loop.back :])
     types = [node.type for _, node in loop.forth.graph.outputs]
     state = [np.empty(one.shape, one.dtype) for one in types]
     store(state, arrays[constants : loop.back])
-    length, count = segments_of(loop)
-    read = read_states(loop)
+    (length, count), read = loop.segments, loop.read
     starts = [_rows(one, count) for one in types]
     rows = {place: _rows(types[place], length) for place in read}
 
@@ -93,31 +91,15 @@ def unwind_evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
     return flat
 
 
-def segments_of(loop: Repeated) -> tuple[int, int]:
-    """How many iterations a segment has, and how many segments are kept."""
-    assert loop.limit is not None
-    length = max(math.isqrt(loop.limit), 1)
-    return length, -(-loop.limit // length) if read_states(loop) else 0
-
-
 def _rows(type_: ArrayType, count: int) -> np.ndarray:
     return np.empty((count, *type_.shape), type_.dtype)
-
-
-def read_states(loop: Repeated) -> list[int]:
-    """The numbers of the states that an iteration back reads."""
-    graph = loop.body.graph
-    used = {parent for node in graph.nodes for parent in node.inputs}
-    used |= {node for _, node in graph.outputs}
-    inputs = [item.node for item in graph.inputs[loop.constants : loop.back]]
-    return [place for place, node in enumerate(inputs) if node in used]
 
 
 def unwind_scratch(out: Node, *operands: np.ndarray) -> int:
     """As if the loop was as long as it may be."""
     loop = repeated(out)
-    length, count = segments_of(loop)
+    length, count = loop.segments
     sizes = [int(node.type.nbytes) for _, node in loop.forth.graph.outputs]
     taken = loop.carried_nbytes(*operands) + sum(sizes) * (1 + count)
-    taken += sum(sizes[place] for place in read_states(loop)) * length
+    taken += sum(sizes[place] for place in loop.read) * length
     return taken + max(iteration_nbytes(one) for one in (loop.body, loop.forth, loop.condition))

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.control import whole
 from chainrule.control.bodies import body_of
-from chainrule.control.cost import WHILE, flops
+from chainrule.control.cost import WHILE, flops, over
 from chainrule.control.evaluate_body import in_c_order, program_of, result_of, store
 from chainrule.control.loops import Given, Loop
 from chainrule.control.numpy_source import unwind_python, while_python
@@ -127,7 +127,8 @@ def _evaluate(xp: Any, *arrays: Any, **params: Any) -> Any:
     if has_loops(xp):
         return whole.repeated(xp, *arrays, **params)
     loop = Repeated(**params)
-    step, holds = (program_of(one, xp, None) for one in (loop.body, loop.condition))
+    step = program_of(loop.body, xp, None, over(loop.body, loop.back, loop.carries))
+    holds = program_of(loop.condition, xp, None)
     fixed = [in_c_order(one) for one in arrays[: loop.constants]]
     flat = result_of(xp, loop.type)
     states = carries_in(flat, loop, arrays[loop.constants :])

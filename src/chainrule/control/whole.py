@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.repeated import Repeated
-from chainrule.control.unwinding import read_states, segments_of
 from chainrule.graph.body import Body
 
 
@@ -61,8 +60,8 @@ def unwound(xp: Any, *arrays: Any, **params: Any) -> Any:
         arrays[loop.constants : loop.back],
         gone,
         loop.limit,
-        segments_of(loop)[0],
-        read_states(loop),
+        loop.segments[0],
+        loop.read,
     )
     return _packed(xp, _of_dtype(loop.body, after, loop.dtype), loop.dtype)
 

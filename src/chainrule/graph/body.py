@@ -84,6 +84,25 @@ class Whiled(NamedTuple):
     limit: int | None
 
 
+class Unwound(NamedTuple):
+    """The iterations of a `Whiled` of `step`, gone back through by `body`, from the last one on.
+
+    `condition` and `step` read `constants` values as they are, then `states` values, which `step`
+    replaces; `body` reads the constants, the states that an iteration began with, and carries,
+    which it replaces.  It reads the states at the places `read`; those are kept for `length`
+    iterations at a time, a segment, and all states for the first one of each.  The result holds the
+    last carries of its dtype."""
+
+    body: Body
+    condition: Body
+    step: Body
+    constants: int
+    states: int
+    limit: int
+    read: tuple[int, ...]
+    length: int
+
+
 class Chosen(NamedTuple):
     """One of two bodies done, by the first operand, on the other operands; the result holds what it
     gives."""
@@ -92,7 +111,7 @@ class Chosen(NamedTuple):
     if_false: Body
 
 
-Flow = Scanned | Whiled | Chosen
+Flow = Scanned | Whiled | Unwound | Chosen
 
 
 def bodies_of(node: Node) -> Iterator[Body]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from math import inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.dataclass import replace
-from chainrule.graph.body import Chosen
+from chainrule.graph.body import Chosen, Scanned, Unwound, Whiled
 from chainrule.graph.node import Node
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.foreign import ForeignWork
@@ -115,16 +116,45 @@ def _nanoseconds(work: Work, speeds: Speeds, lying: Lying) -> float:
             whole = _moving(arrays, speeds, lying)
             return speeds.loop + (iterations(work.node) or 1) * each + whole
         case FlowWork():
-            own = replace(speeds, instruction=speeds.alone) if parts_of(work) == 1 else speeds
-            bodies = [
-                sum(_nanoseconds(one, own, TOGETHER) for one in body.plan.works)
-                for body in work.bodies
-            ]
-            chosen = isinstance(work.flow, Chosen)
-            each = (max if chosen else sum)(bodies) + speeds.moving(2 * work.copied_nbytes)
-            times = 1 if chosen else iterations(work.node) or 1
+            each = _turn(work, speeds, partial(_nanoseconds, lying=TOGETHER))
+            times = 1 if isinstance(work.flow, Chosen) else iterations(work.node) or 1
             arrays = {one: nbytes_of(one) for one in (*work.reads, work.node)}
             return speeds.instruction + times * each + _moving(arrays, speeds, lying)
+
+
+def _turn(work: FlowWork, speeds: Speeds, of: Callable[[Work, Speeds], float]) -> float:
+    """About how long the longer branch takes, or one iteration, of a way back with its iterations
+    forth; `of` says it of the instructions of bodies."""
+    own = replace(speeds, instruction=speeds.alone) if parts_of(work) == 1 else speeds
+    bodies = [sum(of(one, own) for one in body.plan.works) for body in work.bodies]
+    if isinstance(work.flow, Unwound):
+        condition, step, back = bodies
+        bodies = [condition, 2 * step, back]
+    each = (max if isinstance(work.flow, Chosen) else sum)(bodies)
+    return each + speeds.moving(2 * work.copied_nbytes)
+
+
+def most_nanoseconds(work: Work, speeds: Speeds) -> float:
+    """About how long the work takes at most: a loop goes on to its limit, without one for ever."""
+    if not isinstance(work, FlowWork):
+        return _nanoseconds(work, speeds, TOGETHER)
+    each = _turn(work, speeds, most_nanoseconds)
+    match work.flow:
+        case Chosen():
+            return each
+        case Scanned(length=times) | Unwound(limit=times) | Whiled(limit=int(times)):
+            return times and times * each
+        case Whiled():
+            return inf
+
+
+def turn_nanoseconds(work: FlowWork, speeds: Speeds, most: float) -> float:
+    """About how long an iteration takes at most; no instruction counts for more than `most`."""
+
+    def counted(one: Work, speeds: Speeds) -> float:
+        return min(most_nanoseconds(one, speeds), most)
+
+    return _turn(work, speeds, counted)
 
 
 def _moving(nodes: Mapping[Node, float], speeds: Speeds, lying: Lying) -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from chainrule.dataclass import dataclass
-from chainrule.graph.body import Body, Chosen, Flow, Scanned, Whiled
+from chainrule.graph.body import Body, Chosen, Flow, Scanned, Unwound, Whiled
+from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.checks import Check
 from chainrule.plan.foreign import ForeignWork, over_in
-from chainrule.plan.inner_plans import Filling, InnerPlan, Laying, Spot
+from chainrule.plan.inner_plans import Copying, Filling, InnerPlan, Laying, Spot
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.roles import nbytes_of
 from chainrule.primitives.primitive import Library
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 class FlowWork:
     """A loop or a choice of native code alone.
 
-    `bodies` are the iteration, of a loop with a condition this and the iteration, of a choice both
-    branches.  `decides` is where the boolean lies that a condition gives, or that chooses.
-    `before` is done once, `rows` when an iteration begins.
+    `bodies` are the iteration, of a loop with a condition this and the iteration, of a way back
+    these and the iteration back, of a choice both branches.  `decides` is where the boolean lies
+    that a condition gives, or that chooses.  `before` is done once, `rows` when an iteration
+    begins.  A way back keeps states: when an iteration forth begins by `kept`, when the first one
+    of a segment does by `firsts`.
     """
 
     node: Node
@@ -39,6 +42,8 @@ class FlowWork:
     decides: Spot | None
     before: tuple[Filling, ...]
     rows: tuple[Filling, ...]
+    kept: tuple[Copying, ...] = ()
+    firsts: tuple[Copying, ...] = ()
     checks: tuple[Check, ...] = ()  # those of its works may fail whenever they run
 
     allocated_nbytes: ClassVar[int] = 0
@@ -72,7 +77,8 @@ class FlowWork:
     def copied_nbytes(self) -> int:
         """What is copied at each iteration."""
         rows = sum(nbytes_of(one.stored) for one in self.rows)
-        return rows + sum(one.nbytes for body in self.bodies for one in body.after)
+        after = (one for body in self.bodies for one in body.after)
+        return rows + sum(one.nbytes for one in (*after, *self.kept))
 
 
 def flow_work(
@@ -98,6 +104,8 @@ class _Making:
     def __init__(self, node: Node, flow: Flow, worker: Worker, available: set[Node]) -> None:
         self.node, self.flow, self.worker = node, flow, worker
         self.laying = Laying(worker, available)
+        self.kept: list[Copying] = []
+        self.firsts: list[Copying] = []
         if isinstance(flow, Scanned) and flow.reverse:
             self.laying = Laying(worker, available, flow.length - 1, -1)
 
@@ -108,6 +116,8 @@ class _Making:
                 found = self._scanned(self.flow)
             case Whiled():
                 found = self._whiled(self.flow)
+            case Unwound():
+                found = self._unwound(self.flow)
             case Chosen():
                 found = self._chosen(self.flow)
         if found is None:
@@ -122,16 +132,16 @@ class _Making:
             bodies,
             decides,
             tuple(laying.before),
-            tuple(laying.rows),
+            tuple(laying.rows_copied),
+            tuple(self.kept),
+            tuple(self.firsts),
         )
 
-    def _plans(
-        self, bodies: list[Body], over: Mapping[Node, Node], *, alone: bool
-    ) -> list[Plan] | None:
+    def _plans(self, bodies: list[Body], *, alone: bool) -> list[Plan] | None:
         """Those of the bodies, for one thread if `alone`; None where one is not all native."""
         found: list[Plan] = []
         for body in bodies:
-            plan = self.worker.of_body(body, over, alone=alone).plan
+            plan = self.worker.of_body(body, over_in(self.node, body), alone=alone).plan
             if plan is None or any(isinstance(one, ForeignWork) for one in plan.works):
                 return None
             found.append(plan)
@@ -158,64 +168,96 @@ class _Making:
         ]
 
     def _scanned(self, flow: Scanned) -> tuple[tuple[InnerPlan, ...], None] | None:
-        plans = self._plans([flow.body], over_in(self.node), alone=False)
+        plans = self._plans([flow.body], alone=False)
         if plans is None:
             return None
-        laying, (plan,), (given, outputs) = self.laying, plans, _ends(flow.body)
+        laying, (plan,), outputs = self.laying, plans, _ends(flow.body.graph)[1]
         first, operands = flow.constants + flow.carries, self.node.inputs
         scratch = self._scratch(plans)
         carried, stacked = outputs[: flow.carries], outputs[flow.carries :]
-        states = self._states(carried)
         shown = [one for one in carried if one.dtype == self.node.dtype]
         lengths = [1] * len(shown) + [flow.length] * len(stacked)
         starts = self._result([*shown, *stacked], lengths)[len(shown) :]
         pairs = zip(starts, stacked, strict=True)
-        stacks = [laying.row_of(self.node, start, nbytes_of(one)) for start, one in pairs]
-        spots = [*map(laying.constant, operands[: flow.constants])]
-        for initial, spot in zip(operands[flow.constants : first], states, strict=True):
-            laying.fill(initial, spot)
-        spots += [*states, *map(laying.row, operands[first:])]
-        known = dict(zip(given, spots, strict=True))
-        return (laying.inner(plan, known, outputs, states, stacks, scratch),), None
+        stacks = [laying.rows_of(self.node, start, nbytes_of(one)) for start, one in pairs]
+        fixed, states = self._begun(flow.constants, self._states(carried), operands[:first])
+        given = [*fixed, *states, *map(laying.row, operands[first:])]
+        return (self._inner(plan, given, states, stacks, scratch),), None
 
     def _whiled(self, flow: Whiled) -> tuple[tuple[InnerPlan, ...], Spot] | None:
-        if flow.limit is None and self.worker.nested:
-            return None  # Python has to have turns, or it might never end
-        plans = self._plans([flow.condition, flow.body], {}, alone=True)
+        plans = self._plans([flow.condition, flow.body], alone=True)
         if plans is None:
             return None
-        laying, operands = self.laying, self.node.inputs
+        (condition, body), outputs = plans, _ends(flow.body.graph)[1]
+        scratch, decides = self._scratch(plans), self.laying.space(1)
+        fixed, states = self._begun(flow.constants, self._states(outputs), self.node.inputs)
+        given = [*fixed, *states]
+        return (
+            self._inner(condition, given, [], [decides], scratch),
+            self._inner(body, given, states, [], scratch),
+        ), decides
+
+    def _unwound(self, flow: Unwound) -> tuple[tuple[InnerPlan, ...], Spot] | None:
+        plans = self._plans([flow.condition, flow.step, flow.body], alone=True)
+        if plans is None:
+            return None
+        (condition, step, back), laying = plans, self.laying
         scratch, decides = self._scratch(plans), laying.space(1)
-        states = self._states(_ends(flow.body)[1])
-        spots = [*map(laying.constant, operands[: flow.constants])]
-        for initial, spot in zip(operands[flow.constants :], states, strict=True):
-            laying.fill(initial, spot)
-        made = list[InnerPlan]()
-        wanted: tuple[tuple[list[Spot], list[Spot]], ...] = ([], [decides]), (states, [])
-        for plan, body, ends in zip(plans, (flow.condition, flow.body), wanted, strict=True):
-            given, outputs = _ends(body)
-            known = dict(zip(given, [*spots, *states], strict=True))
-            made.append(laying.inner(plan, known, outputs, *ends, scratch))
-        return tuple(made), decides
+        sizes = [nbytes_of(one) for one in _ends(flow.step.graph)[1]]
+        states = [*map(laying.space, sizes)]
+        gone = self._states(_ends(flow.body.graph)[1])
+        fixed, _ = self._begun(flow.constants, [*states, *gone], self.node.inputs)
+        rows = {i: laying.rows(sizes[i], flow.length) for i in flow.read}
+        befores = [rows.get(i, one) for i, one in enumerate(states)]
+        self.kept = [Copying(states[i], row, sizes[i]) for i, row in rows.items()]
+        count = -(-flow.limit // flow.length)
+        pairs = zip(states, sizes, strict=True) if rows else ()
+        self.firsts = [Copying(one, laying.rows(nbytes, count), nbytes) for one, nbytes in pairs]
+        forth = [*fixed, *states]
+        return (
+            self._inner(condition, forth, [], [decides], scratch),
+            self._inner(step, forth, states, [], scratch),
+            self._inner(back, [*fixed, *befores, *gone], gone, [], scratch),
+        ), decides
+
+    def _begun(
+        self, constants: int, states: list[Spot], operands: Sequence[Node]
+    ) -> tuple[list[Spot], list[Spot]]:
+        """Where the constants lie, and the states, which hold the values that they begin with."""
+        fixed = [*map(self.laying.constant, operands[:constants])]
+        for initial, spot in zip(operands[constants:], states, strict=True):
+            self.laying.fill(initial, spot)
+        return fixed, states
+
+    def _inner(
+        self,
+        plan: Plan,
+        given: list[Spot],
+        states: list[Spot],
+        stacks: list[Spot],
+        scratch: Spot,
+    ) -> InnerPlan:
+        """A body that finds there what it is given; see `Laying.inner`."""
+        inputs, outputs = _ends(plan.graph)
+        known = dict(zip(inputs, given, strict=True))
+        return self.laying.inner(plan, known, outputs, states, stacks, scratch)
 
     def _chosen(self, flow: Chosen) -> tuple[tuple[InnerPlan, ...], Spot] | None:
-        plans = self._plans([*flow], {}, alone=True)
+        plans = self._plans([*flow], alone=True)
         if plans is None:
             return None
         laying, scratch = self.laying, self._scratch(plans)
         predicate, *operands = self.node.inputs
-        decides, spots = laying.constant(predicate), [*map(laying.constant, operands)]
+        decides, given = laying.constant(predicate), [*map(laying.constant, operands)]
         made = list[InnerPlan]()
-        for plan, body in zip(plans, flow, strict=True):
-            given, outputs = _ends(body)
+        for plan in plans:
+            outputs = _ends(plan.graph)[1]
             starts = self._result(outputs, [1] * len(outputs))
             places = [Spot(self.node, start) for start in starts]
-            known = dict(zip(given, spots, strict=True))
-            made.append(laying.inner(plan, known, outputs, [], places, scratch))
+            made.append(self._inner(plan, given, [], places, scratch))
         return tuple(made), decides
 
 
-def _ends(body: Body) -> tuple[list[Node], list[Node]]:
+def _ends(graph: Graph) -> tuple[list[Node], list[Node]]:
     """What a body is given, and what it gives."""
-    graph = body.graph
     return [item.node for item in graph.inputs], [node for _, node in graph.outputs]

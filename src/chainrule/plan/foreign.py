@@ -110,7 +110,7 @@ def needs(
     works: tuple[Work, ...] = ()
     if repeats_compiled_code(node):
         bodies = list(bodies_of(node))
-        found = [of_body(body, over_in(node)) for body in bodies]
+        found = [of_body(body, over_in(node, body)) for body in bodies]
         workspace = sum(one.workspace_nbytes for one in found)
         scratch -= max(map(iteration_nbytes, bodies))
         scratch += max(one.allocated_nbytes for one in found)
@@ -143,7 +143,6 @@ def needs_of_body(
             vector_nbytes=vector_nbytes,
             multiplies_pairs=multiplies_pairs,
             plain=plain,
-            nested=True,
         )
         schedule = made.schedule
         taken = {*made.overwrites.values()}
@@ -153,11 +152,14 @@ def needs_of_body(
     return found
 
 
-def over_in(node: Node) -> Mapping[Node, Node]:
-    """Which inputs of its body may lose their place to which outputs, in compiled iterations."""
+def over_in(node: Node, body: Body) -> Mapping[Node, Node]:
+    """Which inputs of one of its bodies may lose their place to which outputs, in compiled
+    iterations."""
     kernel = node.primitive.kernel
     assert isinstance(kernel, Library)
-    return {} if kernel.over is None else kernel.over(node)
+    given = {item.node for item in body.graph.inputs}
+    every = {} if kernel.over is None else kernel.over(node)
+    return {one: after for one, after in every.items() if one in given}
 
 
 def numbers_of(body: Body, overwrites: Mapping[Node, Node]) -> list[tuple[int, int]]:

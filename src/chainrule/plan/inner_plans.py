@@ -87,7 +87,7 @@ class Laying:
         self.first, self.step = first, step
         self.workspace_nbytes = 0
         self.before: list[Filling] = []  # once
-        self.rows: list[Filling] = []  # when an iteration begins
+        self.rows_copied: list[Filling] = []  # when an iteration begins
 
     def space(self, nbytes: int) -> Spot:
         """Bytes of the workspace."""
@@ -95,8 +95,13 @@ class Laying:
         self.workspace_nbytes += aligned(nbytes)
         return found
 
-    def row_of(self, node: Node | None, offset: int, nbytes: int) -> Spot:
-        """The rows of an array that begins there, of so many bytes each."""
+    def rows(self, nbytes: int, count: int) -> Spot:
+        """So many rows of the workspace, the first one on."""
+        return Spot(None, self.space(nbytes * count).offset, nbytes)
+
+    def rows_of(self, node: Node | None, offset: int, nbytes: int) -> Spot:
+        """The rows that iterations read or write of an array that begins there, of so many bytes
+        each."""
         return Spot(node, offset + self.first * nbytes, self.step * nbytes)
 
     def constant(self, operand: Node) -> Spot:
@@ -113,13 +118,13 @@ class Laying:
         shape = operand.shape[1:]
         if found is None:
             spot = self.fill(operand, self.space(nbytes_of(operand)))
-            return self.row_of(None, spot.offset, prod(shape) * itemsize)
+            return self.rows_of(None, spot.offset, prod(shape) * itemsize)
         base, (start, step, *strides) = found
-        moving = self.row_of(base, start * itemsize, step * itemsize)
+        moving = self.rows_of(base, start * itemsize, step * itemsize)
         if _in_c_order(shape, strides):
             return moving
         spot = self.space(prod(shape) * itemsize)
-        self.rows += self._filling(operand, shape, spot, {base: moving.step})
+        self.rows_copied += self._filling(operand, shape, spot, {base: moving.step})
         return spot
 
     def fill(self, operand: Node, spot: Spot) -> Spot:

@@ -97,8 +97,13 @@ def parts_of(work: Work) -> int:
     if isinstance(work, RoutineWork):
         return work.sharing.parts
     if isinstance(work, FlowWork):
-        return max([1, *(one.parts for one in work.layouts), *map(parts_of, work.works)])
+        return max([parts_inside(work), *(one.layout.parts for one in work.before)])
     return 1
+
+
+def parts_inside(work: FlowWork) -> int:
+    """The most parts of anything that iterations or branches do."""
+    return max([1, *(one.layout.parts for one in work.rows), *map(parts_of, work.works)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +111,7 @@ class Worker:
     """Makes works from units; `strides` are those of every value in memory.
 
     `overwriting` are the results that take the array of a given value; `of_body` is what iterations
-    of a compiled body take; `nested`: they are those of such a body.
+    of a compiled body take.
     """
 
     roles: Mapping[Node, Role]
@@ -116,7 +121,6 @@ class Worker:
     vector_nbytes: int
     multiplies_pairs: bool
     of_body: OfBody
-    nested: bool = False
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""

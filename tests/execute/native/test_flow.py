@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,6 +70,20 @@ def bounded_in_a_loop(x: Any) -> Any:
     return cr.scan(step, np.zeros(3), x)
 
 
+def endless_in_a_loop(x: Any) -> Any:
+    """Loops without a bound, one in another, in a loop and in a branch."""
+
+    def grow(t: Any) -> Any:
+        inner = cr.while_loop(lambda u: u < 3, lambda u: u + 1, np.abs(t[0]))
+        return t * 1.5 + 0.1 * inner
+
+    def step(s: Any, row: Any) -> Any:
+        grown = cr.while_loop(lambda t: np.sum(t**2) < 50, grow, s + row)
+        return cr.cond(row[1] > 0, lambda: grown * 0.01, lambda: s), np.sum(grown)
+
+    return cr.scan(step, np.zeros(3), x)
+
+
 def no_iterations(x: Any) -> Any:
     return cr.scan(lambda s, row: (s + row, s), x[0], x[:0])
 
@@ -87,7 +102,7 @@ def of_several_dtypes(x: Any) -> Any:
 
 FLOWS = [
     *(choice_in_a_loop, loop_in_a_loop, loop_in_a_choice, while_it_holds, bounded_in_a_loop),
-    *(no_iterations, one_iteration, of_several_dtypes),
+    *(endless_in_a_loop, no_iterations, one_iteration, of_several_dtypes),
 ]
 
 
@@ -110,7 +125,23 @@ def test_results_are_those_of_the_reference(function: Any, x: np.ndarray, no_num
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
-DIFFERENTIABLE = [choice_in_a_loop, loop_in_a_loop, loop_in_a_choice, one_iteration]
+def bounded_in_a_bounded_loop(x: Any) -> Any:
+    def outer(state: Any) -> Any:
+        count, t = state
+        grown = cr.while_loop(lambda u: np.sum(u**2) < 9, lambda u: u * 1.5 + x[0], t, max_steps=20)
+        return count + 1, np.sin(grown)
+
+    return cr.while_loop(lambda s: s[0] < 5, outer, (0, x[1]), max_steps=7)[1:]
+
+
+def never_entered(x: Any) -> Any:
+    return cr.while_loop(lambda t: np.sum(t**2) < 0, lambda t: np.sin(t), x, max_steps=7), x
+
+
+DIFFERENTIABLE = [
+    *(choice_in_a_loop, loop_in_a_loop, loop_in_a_choice, one_iteration),
+    *(bounded_in_a_loop, bounded_in_a_bounded_loop, never_entered),
+]
 
 
 @pytest.mark.parametrize("function", DIFFERENTIABLE, ids=lambda one: one.__name__)
@@ -120,8 +151,9 @@ def test_derivatives_of_both_orders_are_those_of_the_reference(function: Any) ->
 
     for derived in (cr.grad(total), cr.hessian(total)):
         graph = cr.trace(derived, X)
-        found = graph.compile(executor="native", strict=True)(x=X)
-        np.testing.assert_allclose(found, graph.run(x=X).outputs, rtol=1e-10, atol=1e-12)
+        compiled, right = graph.compile(executor="native", strict=True), graph.run(x=X).outputs
+        for _ in range(3):  # memory of a call is used again
+            np.testing.assert_allclose(compiled(x=X), right, rtol=1e-10, atol=1e-12)
 
 
 def shared(x: Any, W: Any) -> Any:
@@ -199,6 +231,36 @@ def test_too_many_iterations_are_told_by_the_limit() -> None:
     assert leaves(compiled(x=X + 1e9))[0].shape == X.shape  # a call after it is as ever
 
 
+def test_a_way_back_over_the_limit_is_refused_before_an_update() -> None:
+    def objective(x: Any, W: Any) -> Any:
+        grown = cr.while_loop(lambda s: np.sum(s) < 1e9, lambda s: s + W**2, x, max_steps=20)
+        return np.mean(grown)
+
+    step = cr.training_step(objective, "W", cr.sgd(1e-12), executor="native", x=X[0], W=X[1])
+    state = step.init(W=X[1])
+    step(state, x=X[0] + 1e9)
+    before = state["W"].copy()
+    with pytest.raises(StepLimitError, match="has not ended after max_steps=20 iterations") as told:
+        step(state, x=X[0])
+    assert __file__ in str(told.value.where)
+    np.testing.assert_array_equal(state["W"], before)
+    assert state.steps == 1
+
+
+def test_a_loop_does_not_go_on_when_the_run_has_failed() -> None:
+    """After a failure inside its condition may hold for ever."""
+
+    def endless(x: Any) -> Any:
+        def step(s: Any) -> Any:
+            return cr.while_loop(lambda t: t < 8, lambda t: t * 0.5, s, max_steps=5)
+
+        return cr.while_loop(lambda s: s < 8, step, np.sum(x))
+
+    compiled = cr.trace(endless, X).compile(executor="native", strict=True)
+    with pytest.raises(StepLimitError, match="max_steps=5"):
+        compiled(x=X)
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_an_index_fails_where_it_is_read_and_nowhere_else(taken: bool) -> None:
     def read(table: Any, at: Any, x: Any) -> Any:
@@ -226,6 +288,51 @@ def without_end(x: Any) -> Any:
     return cr.while_loop(lambda s: np.sum(s) < 1e30, lambda s: np.sin(s) + 0.5, x)
 
 
+def without_end_in_a_loop(x: Any) -> Any:
+    return cr.scan(lambda s, _: (without_end(s), None), x, None, length=3)[0]
+
+
+def without_end_in_a_choice(x: Any) -> Any:
+    return cr.cond(np.sum(x) < 1e9, without_end_in_a_loop, lambda x: x, x)
+
+
+def long_in_a_loop(x: Any) -> Any:
+    return cr.scan(lambda s, _: (long(s), None), x, None, length=3)[0]
+
+
+def long_and_shared(x: Any) -> Any:
+    W = np.tile(x, (8, 8)) * 0.01
+    return cr.scan(lambda s, _: (np.tanh(s @ W) + 0.1, None), W, None, length=100_000)[0]
+
+
+def without_end_and_shared(x: Any) -> Any:
+    """Threads wait for the one that Python called, which does the loop inside."""
+    W = np.tile(x, (8, 8)) * 0.01
+
+    def step(s: Any, _: Any) -> Any:
+        endless = cr.while_loop(lambda t: t < 1e30, lambda t: np.sin(t), np.sum(s))
+        return np.tanh(s @ W) + endless, None
+
+    return cr.scan(step, W, None, length=3)[0]
+
+
+def far_back(x: Any) -> Any:
+    def total(x: Any) -> Any:
+        def step(state: Any) -> Any:
+            return state[0] + 1, np.sin(state[1]) + 0.5
+
+        ended = cr.while_loop(lambda s: s[0] < 10**6, step, (0, x), max_steps=10**6)
+        return np.sum(ended[1])
+
+    return cr.grad(total)(x)
+
+
+LONG = [
+    *(long, long_in_a_loop, long_and_shared, far_back),
+    *(without_end, without_end_in_a_loop, without_end_in_a_choice, without_end_and_shared),
+]
+
+
 class Alarm(Exception):
     """What a signal raises."""
 
@@ -249,13 +356,59 @@ def alarm(seconds: float) -> Iterator[None]:
     assert time.perf_counter() - begun < 20
 
 
-@pytest.mark.parametrize("function", [long, without_end], ids=lambda one: one.__name__)
-def test_a_signal_is_seen_while_a_long_loop_runs(function: Any) -> None:
-    """Loops of 30 s, or without an end: machine code gives Python a turn every 40 ms or so."""
+@pytest.mark.parametrize("function", LONG, ids=lambda one: one.__name__)
+def test_a_signal_is_seen_while_a_long_loop_runs(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops of 10 s or more, or without an end: Python has a turn every 20 ms or so."""
+    monkeypatch.setattr(machine, "_default_threads", lambda: 2)
     x = np.random.default_rng(2).normal(size=(64, 64)).astype(np.float32)
     compiled = cr.trace(function, x).compile(executor="native", strict=True)
-    with alarm(0.3):
+    compiled.plan()  # made before the clock runs
+    for _ in range(2):  # a call after one that was stopped is as ever
+        with alarm(0.2):
+            compiled(x=x)
+
+
+def test_what_a_signal_does_without_raising_changes_nothing() -> None:
+    """Not even other compiled code that it runs, also on the threads."""
+
+    def busy(x: Any) -> Any:
+        return cr.scan(lambda s, _: (np.cos(s @ s) + 0.1, None), x, None, length=4_000)[0]
+
+    x = np.random.default_rng(2).normal(size=(64, 64)).astype(np.float32)
+    compiled = cr.trace(busy, x).compile(executor="native", strict=True)
+    right, other = compiled(x=x), cr.compile(lambda x: np.sum(x @ x), executor="native")
+    other(x)
+    seen: list[Any] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(other(x)))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+        found = compiled(x=x)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(seen) > 1
+    np.testing.assert_array_equal(found, right)
+
+
+def test_other_threads_of_python_run_meanwhile() -> None:
+    x = np.random.default_rng(2).normal(size=(64, 64)).astype(np.float32)
+    compiled = cr.trace(without_end_in_a_loop, x).compile(executor="native", strict=True)
+    ran: list[float] = []
+
+    def ring() -> None:
+        for _ in range(20):
+            ran.append(time.perf_counter())
+            time.sleep(0.005)
+        signal.raise_signal(signal.SIGALRM)
+
+    thread = threading.Thread(target=ring)
+    with alarm(100):
+        thread.start()
         compiled(x=x)
+    thread.join()
+    assert len(ran) == 20
 
 
 def test_a_step_that_a_signal_stops_has_updated_nothing() -> None:

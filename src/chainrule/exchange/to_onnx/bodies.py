@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from chainrule.control.repeated import Repeated, repeated
-from chainrule.control.unwinding import read_states
 from chainrule.exchange.to_onnx.rules import value_of
 from chainrule.exchange.to_onnx.writer import INT64, Writer
 from chainrule.graph.body import Body
@@ -162,7 +161,7 @@ def unwind(writer: Writer, out: Node, write: Nodes, *operands: str) -> str:
     does = repeated(out)
     items = does.body.graph.inputs
     results = [node for _, node in does.body.graph.outputs]
-    read = read_states(does)
+    read = does.read
     found = _repeated(writer, does, write, operands[: does.back], read)
     *kept, numbers = found[does.states :]
     scalar = writer.constant(np.array([], np.int64))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from chainrule.dataclass import dataclass
 from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES
-from chainrule.execute.native.plan_to_ir.driver import MOST_TURNS, RUNTIME, program
+from chainrule.execute.native.plan_to_ir.driver import RUNTIME, program
 from chainrule.execute.native.planned import planned
 from chainrule.execute.native.products.blas import ROUTINES
 from chainrule.graph.graph import Graph
@@ -64,13 +64,13 @@ class Foreign:
 class Part:
     """One native function, and the node that is evaluated after it; `shared`: by many threads.
 
-    With `repeats` it is called for so many iterations of a loop, some at a time.
+    `asks`: Python has turns in its loops, and is called with its lock.
     """
 
     function: str
     shared: bool
     then: Foreign | None
-    repeats: int = 0
+    asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,18 +112,17 @@ def key_of(
     plain: bool = False,
     placement_seconds: float = 0.0,
     memory_nbytes: int | None = None,
-    nested: bool = False,
 ) -> str:
     """What determines an artifact, as a SHA-256; the values of constants and names do not.
 
-    `plain`, `placement_seconds` and `nested` as in `plan`, `memory_nbytes` as in `planned`.
+    `plain` and `placement_seconds` as in `plan`, `memory_nbytes` as in `planned`.
     """
     positions = positions_of(graph)
     pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
     wanted = [positions[node] for node in results]
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
-    settings = f"{threads}|{target}|{plain}|{placement_seconds}|{memory_nbytes}|{nested}"
+    settings = f"{threads}|{target}|{plain}|{placement_seconds}|{memory_nbytes}"
     tools = f"{llvm_versions()}|{BLAS_CONVENTION}"
     text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{settings}|{tools}"
     return hashlib.sha256(text.encode()).hexdigest()
@@ -143,11 +142,10 @@ def compiled(
     plain: bool = False,
     placement_seconds: float = 0.0,
     memory_nbytes: int | None = None,
-    nested: bool = False,
 ) -> Artifact:
     """Plan and compile a concrete graph; the rest as for `key_of`."""
     made = planned(
-        graph, results, overwrites, threads, target, plain, placement_seconds, memory_nbytes, nested
+        graph, results, overwrites, threads, target, plain, placement_seconds, memory_nbytes
     )
     return artifact_of(made, overwrites, target)
 
@@ -180,7 +178,7 @@ def artifact_of(
         if isinstance(work, ForeignWork)
     ]
     parts = tuple(
-        Part(one.name, one.shared, None if one.then is None else foreign[one.then], one.repeats)
+        Part(one.name, one.shared, None if one.then is None else foreign[one.then], one.asks)
         for one in text.segments
     )
     return Artifact(
@@ -216,7 +214,6 @@ def is_sensible(artifact: Artifact) -> bool:
         and all(one > 0 for one in artifact.code_nbytes)
         and len(set(names)) == len(names)
         and all(map(FUNCTION.fullmatch, names))
-        and all(0 <= part.repeats <= MOST_TURNS for part in artifact.parts)
         and len(arenas) == len(artifact.arenas)
         and SCRATCH not in arenas
         and 0 <= artifact.scratch_nbytes

@@ -20,6 +20,7 @@ from chainrule.execute.native.plan_to_ir.emit import Code, Operand
 BARRIER_NBYTES = 128  # the counters of claimed and of done parts, each in a cache line of its own
 TURN_BITS = 20  # enough for parts; 2^43 turns are left
 I64 = "i64"
+INDEX = Operand("%index", I64)  # of the thread; 0 is the one that Python called
 TURNS = "%turns"  # where a thread counts the iterations of loops, of which it does some parts
 
 # Counts one part more of a turn, and gives the number before; `parts` where there are so many.
@@ -65,20 +66,24 @@ class Barriers:
     ) -> None:
         self.code, self.slot, self.shared, self.entry = code, slot, shared, entry
         self.count = first
-        self._serial_is_open = False
+        self._serial_is_open = self._is_for_caller = False
         self._turn: Operand | None = None
 
-    def serial(self) -> None:
-        """What is written next is for whoever comes first, until `end`, `share` or `close`."""
+    def serial(self, *, for_caller: bool = False) -> None:
+        """What is written next is for whoever comes first, until `end`, `share` or `close`; or for
+        the thread that Python called."""
+        if for_caller and not self._is_for_caller:
+            self.end()
         if self.shared and not self._serial_is_open:
+            self._is_for_caller = for_caller
             self._begin(1)
             self._serial_is_open = True
 
     def end(self) -> None:
         """What is written next is for all, when everything before it is done."""
         if self._serial_is_open:
-            self._serial_is_open = False
             self._end(1)
+            self._serial_is_open = self._is_for_caller = False
 
     def share(self, parts: int, emit: Callable[[Operand], None]) -> None:
         """`emit(part)` for each of the parts, by whoever claims it."""
@@ -122,7 +127,7 @@ class Barriers:
         if self._turn is not None:
             turn = self._turn.text
             claim = f"call i64 @count_in_turn(ptr {claimed.text}, i64 {turn}, i64 {parts})"
-        part = code.emit(claim, I64)
+        part = INDEX if self._is_for_caller else code.emit(claim, I64)
         here = code.compare("icmp slt", part, Operand(str(parts), I64))
         code.branch(here, f"work{self.count}", f"done{self.count}")
         code.label(f"work{self.count}")
@@ -135,7 +140,7 @@ class Barriers:
             code.emit(f"atomicrmw add ptr {counter}, i64 1 acq_rel", I64)
         else:
             code.emit(f"call i64 @count_in_turn(ptr {counter}, i64 {turn.text}, i64 {parts})", I64)
-        code.jump(f"claim{self.count}")
+        code.jump(f"{'done' if self._is_for_caller else 'claim'}{self.count}")
         code.label(f"done{self.count}")
         done, wait, target = self._counter(BARRIER_NBYTES // 2), self.slot("wait"), str(parts)
         if turn is not None:

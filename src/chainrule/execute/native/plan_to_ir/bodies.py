@@ -1,8 +1,8 @@
 """Bodies of loops that Python goes through: each iteration is one call of compiled code.
 
-These are loops with an operation in them that has no kernel, ways back through loops that end by a
-condition, and such loops inside of others.  A loop's result is written where the plan puts it, and
-its iterations work in the workspace that the plan has for them: nothing is allocated.
+These are loops with an operation in them that has no kernel.  A loop's result is written where the
+plan puts it, and its iterations work in the workspace that the plan has for them: nothing is
+allocated.
 """
 
 from __future__ import annotations

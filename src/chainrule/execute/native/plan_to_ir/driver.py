@@ -19,17 +19,15 @@ from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES
 from chainrule.execute.native.lapack.routine_code import emit_routine
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.plan_to_ir.enter import emit_enter
-from chainrule.execute.native.plan_to_ir.flow_code import TURNS
 from chainrule.execute.native.plan_to_ir.frame import Frame
 from chainrule.execute.native.plan_to_ir.modules import INTERNAL, Modules
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
+from chainrule.execute.native.plan_to_ir.python_turns import asks
 from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter
 from chainrule.execute.native.products.product_code import emit_product
 from chainrule.execute.native.products.tile_code import emit_tiled_product
 from chainrule.execute.native.products.windowed_code import emit_windowed_product
-from chainrule.graph.body import Chosen, Scanned, Whiled
 from chainrule.graph.node import Node
-from chainrule.plan.duration import work_nanoseconds
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.nest import NestLayout
@@ -37,19 +35,16 @@ from chainrule.plan.planner import Plan
 from chainrule.plan.products.calls import Call
 from chainrule.plan.roles import roles_of
 from chainrule.plan.routine_work import RoutineWork
-from chainrule.plan.work import ProductWork, Work, parts_of, with_bodies
+from chainrule.plan.work import ProductWork, Work, parts_inside, parts_of, with_bodies
 from chainrule.schedule.records import Buffer, Compute
 
 RUNTIME = (
-    *("scratch", "failed", "finished", "barriers", "pool", "run", "wait"),
-    *TURNS,
+    *("scratch", "failed", "finished", "barriers", "pool", "run", "wait", "python"),
     *("sgemm", "dgemm", "sgemv", "dgemv"),
     *("blas_state", "blas_get", "blas_set"),
     *LAPACK_ROUTINES,
 )
 Placed = tuple[Compute, Work, Mapping[Node, Buffer]]  # where what it reads and writes lies
-MOST_TURNS = 1 << 62  # of a loop whose end is not known
-LONG = 20e6  # nanoseconds of a loop in which Python has no turn
 SMALL = 8000  # multiplications in a product for which BLAS never uses threads of its own
 
 
@@ -70,13 +65,12 @@ class Slots:
 @dataclass(eq=False)
 class Segment:
     """One native function, and the node without a kernel that follows (the `then`-th of these, from
-    0; None: there is none).  With `repeats` it is called for so many iterations of a loop, some at
-    a time."""
+    0; None: there is none); `asks`: Python has turns in its loops."""
 
     name: str
     then: int | None
     shared: bool = False
-    repeats: int = 0
+    asks: bool = False
 
 
 @dataclass(eq=False)
@@ -139,10 +133,10 @@ class Writer:
             if isinstance(work, ForeignWork):
                 self._segment(pending, foreign)
                 pending, foreign = [], foreign + 1
-            elif isinstance(work, FlowWork) and self._is_long(work):
-                self._segment(pending, None, beginning=(compute, work, places))
-                known = work.flow.length if isinstance(work.flow, Scanned) else MOST_TURNS
-                self._segment([(compute, work, places)], None, repeats=known)
+            elif asks(work, plan.speeds):
+                placed = compute, work, places
+                self._segment(pending, None, beginning=placed)
+                self._rest(placed)
                 pending = []
             else:
                 pending.append((compute, work, places))
@@ -160,7 +154,7 @@ class Writer:
                 barriers=self.barrier_count,
                 threads=self.plan.threads if segment.shared else 1,
                 quiet=large,
-                in_turns=segment.repeats > 0,
+                asks=segment.asks,
                 attributes=self.attributes,
             )
         return Program(
@@ -172,37 +166,40 @@ class Writer:
             self.barrier_count,
         )
 
-    def _is_long(self, work: FlowWork) -> bool:
-        """Whether Python should have a turn before it ends, to see Ctrl-C."""
-        if isinstance(work.flow, Whiled) and work.flow.limit is None:
-            return True
-        is_loop = not isinstance(work.flow, Chosen)
-        return is_loop and work_nanoseconds(work, self.plan.speeds) > LONG
-
     def _segment(
-        self,
-        works: Sequence[Placed],
-        then: int | None,
-        beginning: Placed | None = None,
-        repeats: int = 0,
+        self, works: Sequence[Placed], then: int | None, beginning: Placed | None = None
     ) -> None:
         """One native function; at its end what is done before a loop, which the next one goes on
-        with, or with `repeats` only some of the iterations of a loop."""
-        name = f"step{len(self.segments)}"
+        with."""
         begun: list[Placed] = [] if beginning is None else [beginning]
         shared = any(parts_of(work) > 1 for _, work, _ in (*works, *begun))
-        segment = SegmentWriter(self, name, shared, in_turns=repeats > 0)
-        if not repeats:  # a loop's time begins where the instruction before ended
-            segment.stamp(self.done)
+        segment = SegmentWriter(self, f"step{len(self.segments)}", shared)
+        segment.stamp(self.done)
         for placed in works:
             segment.add(*placed)
             self.done += 1
             segment.stamp(self.done)
         for placed in begun:
-            segment.begin(*placed)
+            segment.flow(*placed).beginning()
         self.done += then is not None
+        self._close(segment, shared, then)
+
+    def _rest(self, placed: Placed) -> None:
+        """The rest of a loop in which Python has turns, or of a choice with such a loop: a function
+        of its own, so that threads without work in it do not wait for its end."""
+        work = placed[1]
+        shared = isinstance(work, FlowWork) and parts_inside(work) > 1
+        segment = SegmentWriter(self, f"step{len(self.segments)}", shared)
+        segment.flow(*placed).rest()
+        self.done += 1
+        segment.stamp(self.done)
+        self._close(segment, shared, asks=True)
+
+    def _close(
+        self, segment: SegmentWriter, shared: bool, then: int | None = None, *, asks: bool = False
+    ) -> None:
         self.barrier_count = segment.close()
-        self.segments.append(Segment(name, then, shared, repeats))
+        self.segments.append(Segment(segment.name, then, shared, asks))
 
     def kernel(self, layout: NestLayout) -> str:
         """The function of a nest; one serves all nests with the same text."""

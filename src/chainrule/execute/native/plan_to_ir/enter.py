@@ -4,8 +4,8 @@
 
 It takes BLAS's own threads away for as long as products run, clears the counters of the barriers,
 and calls the step: alone, or in the threads of the pool.  What ran to its end is counted, because
-Python may raise (Ctrl-C) before it looks at what the function returns; a step that does some
-iterations of a loop is counted with the last ones.
+Python may raise (Ctrl-C) before it looks at what the function returns.  Python calls it without
+giving its lock back where loops take it now and then (`python_turns`): it is given back here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand
+from chainrule.execute.native.plan_to_ir.python_turns import release, take
 
 I64, I32, PTR = "i64", "i32", "ptr"
 CONTEXT = Operand("%context", PTR)
@@ -28,14 +29,14 @@ def emit_enter(
     barriers: int,
     threads: int,
     quiet: bool,
-    in_turns: bool,
+    asks: bool,
     attributes: str,
 ) -> None:
     """Write `name`_enter for the step called `name`.
 
     `slots` says where the pointers of the context are; `barriers` is how many counters there are;
     with one of `threads` the step is called directly; `quiet` if products are large enough for
-    BLAS to use threads of its own; `in_turns` if it does some iterations of a loop.
+    BLAS to use threads of its own; `asks` if Python has turns in its loops.
     """
     code = Code(module)
 
@@ -43,6 +44,8 @@ def emit_enter(
         place = code.address(CONTEXT, Operand(str(slots[which]), I64), PTR)
         return code.load(place, PTR, 8)
 
+    if asks:
+        release(code, slot("python"))
     if quiet:
         _quieten(code, slot)
     if threads > 1:
@@ -60,11 +63,10 @@ def emit_enter(
         _restore(code, slot)
     finished = slot("finished")
     success = code.compare("icmp eq", status, Operand("0", I64))
-    if in_turns:
-        has_ended = code.compare("icmp eq", slot("end"), Operand("null", PTR))
-        success = code.binary("and", success, has_ended)
     success = code.convert("zext", success, I64)
     code.store(code.binary("add", code.load(finished, I64, 8), success), finished, 8)
+    if asks:
+        take(code, slot("python"))
     code.do(f"ret i64 {status.text}")
     code.function(f"{name}_enter", [CONTEXT], I64, f"{attributes} {UNOPTIMISED}")
 

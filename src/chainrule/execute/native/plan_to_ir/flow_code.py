@@ -4,9 +4,7 @@ Where threads share no instruction of a loop, whoever comes first does all itera
 threads go through the iterations together: each waits where the instruction before is not done by
 all.  What a boolean decides is always done by one thread: a late one would read it too late.
 
-A loop that is long, or has no known end, is done by several calls of one native function, each of
-the iterations from the number `begin` to the number `end` of the context, of which `end` is 0 when
-the loop has ended.
+In a loop that is long, or has no known end, Python has turns (`python_turns`).
 """
 
 from __future__ import annotations
@@ -17,18 +15,24 @@ from typing import TYPE_CHECKING
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand, count
 from chainrule.execute.native.plan_to_ir.frame import Frame
-from chainrule.graph.body import Chosen, Scanned, Whiled
+from chainrule.execute.native.plan_to_ir.python_turns import (
+    LONG,
+    asks,
+    goes_on,
+    nanoseconds_of_turn,
+)
+from chainrule.graph.body import Chosen, Scanned, Unwound, Whiled
 from chainrule.graph.node import Node
 from chainrule.plan.flow_work import FlowWork
-from chainrule.plan.inner_plans import Filling, InnerPlan, Spot
+from chainrule.plan.inner_plans import Copying, Filling, InnerPlan, Spot
 from chainrule.plan.roles import roles_of
-from chainrule.plan.work import parts_of
+from chainrule.plan.work import parts_inside
 from chainrule.schedule.records import Buffer
 
 if TYPE_CHECKING:
     from chainrule.execute.native.plan_to_ir.segment_code import SegmentWriter
 
-BEGIN, END = TURNS = ("begin", "end")
+I64 = "i64"
 COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 Pointers = Mapping[Spot, Operand]
 
@@ -39,107 +43,183 @@ class FlowWriter:
     def __init__(self, segment: SegmentWriter, work: FlowWork, workspace: Buffer | None) -> None:
         self.segment, self.work, self.workspace = segment, work, workspace
         self.code: Code = segment.code
-        inside = [*(one.layout.parts for one in work.rows), *map(parts_of, work.works)]
-        self.together = isinstance(work.flow, Scanned) and max(inside, default=1) > 1
-
-    def whole(self) -> None:
-        """All of it."""
-        self.beginning()
-        if isinstance(self.work.flow, Chosen):
-            self._begin()
-            self._choice()
-            return
-        known = self.work.flow.length if isinstance(self.work.flow, Scanned) else None
-        self._iterations(count(0), None if known is None else count(known))
-
-    def some(self) -> None:
-        """The iterations that the context says, of a loop that has begun."""
-        code, segment = self.code, self.segment
-        begin, end = (code.convert("ptrtoint", segment.slot(one), "i64") for one in TURNS)
-        ended = self._iterations(begin, end)
-        place = segment.writer.slots.index(END)
-        after = code.select(ended, count(0), end)
-        code.store(after, code.address(segment.context, count(place), "i64"), 8)
+        self.together = isinstance(work.flow, Scanned) and parts_inside(work) > 1
+        self.asks = asks(work, segment.writer.plan.speeds)
 
     def beginning(self) -> None:
         """What is done once, before anything else."""
         for one in self.work.before:  # threads may share each, whatever bodies do
             self._fill(one, partial(self._pointer, one.spot, count(0)), count(0))
 
-    def _begin(self) -> None:
+    def rest(self) -> None:
+        """What is done after the beginning."""
         if self.together:
             self.segment.barriers.end()
         else:
-            self.segment.barriers.serial()
+            self.segment.barriers.serial(for_caller=self.asks)
+        pointers, bodies = self._pointers(count(0), {}), self.work.bodies
+        match self.work.flow:
+            case Chosen():
+                self._choice(pointers)
+            case Scanned(length=length):
+                self._scan(length, pointers)
+            case Whiled(limit=limit):
+                condition, body = bodies
+                self._while(condition, limit, pointers, lambda _: self._body(body, pointers))
+            case Unwound() as flow:
+                self._unwind(flow, pointers)
 
-    def _iterations(self, begin: Operand, end: Operand | None) -> Operand:
-        """Those from one number on, before another one; whether the loop has ended."""
-        self._begin()
-        code, bases = self.code, self._pointers(count(0), {})
-        if isinstance(self.work.flow, Whiled):
-            return self._while(begin, end, bases)
-        assert isinstance(self.work.flow, Scanned) and end is not None
+    def _turns(
+        self,
+        first: Operand,
+        goes_on: Callable[[Operand], Operand],
+        do: Callable[[Operand], None],
+        step: int = 1,
+    ) -> Operand:
+        """`do(number)` for the number `first` and so on while `goes_on(number)`: the one that
+        follows the last.  Loops in which Python has turns end early where the run has failed."""
+        code, name = self.code, self.code.fresh()
+        counter = self.segment.variable(f"%number{name}", I64)
+        code.store(first, counter)
+        code.jump(f"turns{name}")
+        code.label(f"turns{name}")
+        if self.asks and not self.together:
+            code.branch(self._may_go_on(), f"more{name}", f"ended{name}")
+            code.label(f"more{name}")
+        code.branch(goes_on(code.load(counter, I64)), f"turn{name}", f"ended{name}")
+        code.label(f"turn{name}")
+        do(code.load(counter, I64))
+        code.store(code.binary("add", code.load(counter, I64), count(step)), counter)
+        code.jump(f"turns{name}")
+        code.label(f"ended{name}")
+        return code.load(counter, I64)
 
-        def iteration(number: Operand, values: list[Operand]) -> list[Operand]:
-            if not self.together:
-                self._scanned(number, bases)
-                return values
-            with self.segment.barriers.iteration():
-                self._scanned(number, bases)
-            return values
+    def _may_go_on(self) -> Operand:
+        segment = self.segment
+        each = nanoseconds_of_turn(self.work, segment.writer.plan.speeds)
+        places = segment.slot("failed"), segment.nanoseconds_left(), each, segment.slot("python")
+        return goes_on(self.code, *places)
 
-        if self.together:
-            with self.segment.barriers.loop():
-                code.loop(begin, end, 1, [], iteration)
-        else:
-            code.loop(begin, end, 1, [], iteration)
-        return code.compare("icmp eq", end, count(self.work.flow.length))
+    def _scan(self, length: int, bases: Pointers) -> None:
+        barriers = self.segment.barriers
 
-    def _scanned(self, number: Operand, bases: Pointers) -> None:
-        pointers = self._pointers(number, bases)
-        for one in self.work.rows:
-            self._fill(one, partial(pointers.__getitem__, one.spot), number)
-        self._body(self.work.bodies[0], pointers)
+        def more(number: Operand) -> Operand:
+            return self.code.compare("icmp slt", number, count(length))
 
-    def _while(self, begin: Operand, end: Operand | None, pointers: Pointers) -> Operand:
-        """Whether the condition held no more: else the number is `end`."""
-        code, (condition, body) = self.code, self.work.bodies
-        assert isinstance(self.work.flow, Whiled) and self.work.decides is not None
-        limit, number = self.work.flow.limit, code.fresh()
-        counter = self.segment.variable(f"%number{number}", "i64")
-        code.store(begin, counter)
-        head, test, inside, after = (f"{one}{number}" for one in ("turns", "test", "turn", "ended"))
-        code.jump(head)
-        code.label(head)
-        if end is not None:
-            more = code.compare("icmp slt", code.load(counter, "i64"), end)
-            code.branch(more, test, after)
-            code.label(test)
-        self._body(condition, pointers)
-        holds = self._boolean(pointers[self.work.decides])
-        code.branch(holds, inside, f"over{number}")
-        code.label(inside)
-        if limit is not None:
-            now = code.load(counter, "i64")
-            there = code.compare("icmp slt", now, count(limit))
-            code.branch(there, f"within{number}", f"beyond{number}")
-            code.label(f"beyond{number}")
-            code.store(count(1), self.segment.slot("failed"))
-            code.jump(f"over{number}")
-            code.label(f"within{number}")
-        self._body(body, pointers)
-        code.store(code.binary("add", code.load(counter, "i64"), count(1)), counter)
-        code.jump(head)
-        code.label(f"over{number}")
-        code.store(count(-1), counter)
-        code.jump(after)
-        code.label(after)
-        return code.compare("icmp eq", code.load(counter, "i64"), count(-1))
+        def iteration(number: Operand) -> None:
+            pointers = self._pointers(number, bases)
+            for one in self.work.rows:
+                self._fill(one, partial(pointers.__getitem__, one.spot), number)
+            self._body(self.work.bodies[0], pointers)
 
-    def _choice(self) -> None:
+        def shared_iteration(number: Operand) -> None:
+            with barriers.iteration():
+                if self.asks:
+                    self._ask_together(number)
+                iteration(number)
+
+        if not self.together:
+            self._turns(count(0), more, iteration)
+            return
+        with barriers.loop():
+            self._turns(count(0), more, shared_iteration)
+
+    def _ask_together(self, number: Operand) -> None:
+        """In some iterations, Python's turn, before which all threads wait; none goes on if the run
+        has failed."""
+        code, barriers, name = self.code, self.segment.barriers, self.code.fresh()
+        each = nanoseconds_of_turn(self.work, self.segment.writer.plan.speeds)
+        last = count((1 << max(LONG // each, 1).bit_length() - 1) - 1)  # of as many, a power of 2
+        due = code.compare("icmp eq", code.binary("and", number, last), last)
+        code.branch(due, f"ask{name}", f"asked{name}")
+        code.label(f"ask{name}")
+        barriers.serial(for_caller=True)
+        code.store(count(0), self.segment.nanoseconds_left())
+        self._may_go_on()
+        barriers.end()
+        failed = code.load(self.segment.slot("failed"), I64)
+        code.branch(code.compare("icmp eq", failed, count(0)), f"asked{name}", f"leave{name}")
+        code.label(f"leave{name}")
+        code.do("ret i64 1")
+        code.label(f"asked{name}")
+
+    def _while(
+        self,
+        condition: InnerPlan,
+        limit: int | None,
+        pointers: Pointers,
+        do: Callable[[Operand], None],
+    ) -> Operand:
+        """`do(number)` while the condition holds; how often that was.  One iteration more than the
+        limit is a failure."""
+        code = self.code
+        assert self.work.decides is not None
+        decides = pointers[self.work.decides]
+
+        def holds(number: Operand) -> Operand:
+            self._body(condition, pointers)
+            found = self._boolean(decides)
+            if limit is None:
+                return found
+            within = code.compare("icmp slt", number, count(limit))
+            is_beyond = code.select(within, Operand("false", "i1"), found)
+            flag = self.segment.slot("failed")
+            beyond = code.convert("zext", is_beyond, I64)
+            code.store(code.binary("or", code.load(flag, I64), beyond), flag)
+            return code.binary("and", found, within)
+
+        return self._turns(count(0), holds, do)
+
+    def _unwind(self, flow: Unwound, pointers: Pointers) -> None:
+        """Forth, keeping states; then segment by segment back, from the last one on."""
+        code, work, length = self.code, self.work, count(flow.length)
+        condition, step, back = work.bodies
+
+        def keep(number: Operand) -> None:
+            """The states that an iteration forth begins with, of this number in its segment."""
+            for one in work.kept:
+                self._copy(one, number)
+            self._body(step, pointers)
+
+        def forth(number: Operand) -> None:
+            inside = code.binary("srem", number, length)
+            if work.firsts:
+                name, segment = code.fresh(), code.binary("sdiv", number, length)
+                is_first = code.compare("icmp eq", inside, count(0))
+                code.branch(is_first, f"first{name}", f"keep{name}")
+                code.label(f"first{name}")
+                for one in work.firsts:
+                    self._copy(one, segment)
+                code.jump(f"keep{name}")
+                code.label(f"keep{name}")
+            keep(inside)
+
+        def backward(number: Operand) -> None:
+            self._body(back, self._pointers(number, pointers))
+
+        def segment(number: Operand) -> None:
+            first = code.binary("mul", number, length)
+            rest = code.binary("sub", last, first)
+            is_last = code.compare("icmp sle", rest, length)
+            in_all = code.select(is_last, rest, length)
+            if work.firsts:  # of the last segment the states are there
+                again = code.select(is_last, count(0), length)
+                for one in work.firsts:
+                    self._copy(Copying(one.into, one.source, one.nbytes), number)
+                self._turns(count(0), partial(code.compare, "icmp slt", y=again), keep)
+            before = code.binary("sub", in_all, count(1))
+            self._turns(before, partial(code.compare, "icmp sge", y=count(0)), backward, -1)
+
+        last = self._while(condition, flow.limit, pointers, forth)
+        failed = code.load(self.segment.slot("failed"), I64)
+        last = code.select(code.compare("icmp eq", failed, count(0)), last, count(0))
+        segments = code.binary("sdiv", code.binary("add", last, count(flow.length - 1)), length)
+        first = code.binary("sub", segments, count(1))
+        self._turns(first, partial(code.compare, "icmp sge", y=count(0)), segment, -1)
+
+    def _choice(self, pointers: Pointers) -> None:
         code, number = self.code, self.code.fresh()
         assert self.work.decides is not None
-        pointers = self._pointers(count(0), {})
         names = [f"true{number}", f"false{number}"]
         code.branch(self._boolean(pointers[self.work.decides]), *names)
         for name, body in zip(names, self.work.bodies, strict=True):
@@ -153,18 +233,24 @@ class FlowWriter:
 
     def _body(self, body: InnerPlan, pointers: Pointers) -> None:
         """Its instructions, and what is copied after them."""
-        plan, segment, code = body.plan, self.segment, self.code
+        plan, segment = body.plan, self.segment
         arenas = {name: pointers[spot] for name, spot in body.arenas.items()}
         with segment.within(Frame(plan, roles_of(plan.graph), arenas)):
             for placed in zip(plan.computes, plan.works, plan.places, strict=True):
                 segment.add(*placed)
         if body.after:
             segment.barriers.serial()
-            code.module.declare(COPY)
         for one in body.after:
-            into, source = pointers[one.into].text, pointers[one.source].text
-            ends = f"ptr {into}, ptr {source}, i64 {one.nbytes}"
-            code.do(f"call void @llvm.memcpy.p0.p0.i64({ends}, i1 false)")
+            self._memcpy(pointers[one.into], pointers[one.source], one.nbytes)
+
+    def _copy(self, one: Copying, number: Operand) -> None:
+        """Where rows of this number are meant."""
+        self._memcpy(self._pointer(one.into, number), self._pointer(one.source, number), one.nbytes)
+
+    def _memcpy(self, into: Operand, source: Operand, nbytes: int) -> None:
+        self.code.module.declare(COPY)
+        ends = f"ptr {into.text}, ptr {source.text}, i64 {nbytes}"
+        self.code.do(f"call void @llvm.memcpy.p0.p0.i64({ends}, i1 false)")
 
     def _pointers(self, number: Operand, known: Pointers) -> dict[Spot, Operand]:
         """Where everything lies in an iteration; what is `known` and does not move is as it was."""

@@ -15,6 +15,7 @@ from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand,
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
 from chainrule.execute.native.plan_to_ir.flow_code import FlowWriter
 from chainrule.execute.native.plan_to_ir.frame import Frame
+from chainrule.execute.native.plan_to_ir.python_turns import LONG
 from chainrule.execute.native.plan_to_ir.rows_code import emit_rows
 from chainrule.execute.native.products.product_code import SMALLEST, routine_name
 from chainrule.execute.native.products.scale_factors import Coefficients
@@ -43,14 +44,15 @@ def i64(value: int) -> Operand:
 
 
 class SegmentWriter:
-    """One native function, instruction by instruction; `in_turns`: of a loop, some iterations."""
+    """One native function, instruction by instruction."""
 
-    def __init__(self, writer: Writer, name: str, shared: bool, in_turns: bool = False) -> None:
-        self.writer, self.name, self.in_turns = writer, name, in_turns
+    def __init__(self, writer: Writer, name: str, shared: bool) -> None:
+        self.writer, self.name = writer, name
         self.code = Code(writer.module)
         self.index, self.count = Operand("%index", I64), Operand("%count", I64)
         self.context = Operand("%context", PTR)
         self.pointers: dict[str, Operand] = {}
+        self.left: Operand | None = None
         self.entry: list[str] = []  # loads of pointers, put at the beginning
         self.may_have_failed = False
         self.frame = writer.frame
@@ -101,17 +103,25 @@ class SegmentWriter:
                 emit_rows(self, work, compute.workspace)
             case RoutineWork():
                 self._routine_calls(work, compute.workspace)
-            case FlowWork() if self.in_turns and self.frame.is_outermost:
-                FlowWriter(self, work, compute.workspace).some()
             case FlowWork():
-                FlowWriter(self, work, compute.workspace).whole()
+                writer = FlowWriter(self, work, compute.workspace)
+                writer.beginning()
+                writer.rest()
         self.may_have_failed = self.may_have_failed or bool(work.checks) or work.fails
 
-    def begin(self, compute: Compute, work: Work, places: Mapping[Node, Buffer]) -> None:
-        """What is done before the iterations of a loop, which are those of another function."""
+    def flow(self, compute: Compute, work: Work, places: Mapping[Node, Buffer]) -> FlowWriter:
+        """What writes a loop or a choice in two functions: its beginning, and the rest."""
         assert isinstance(work, FlowWork)
         self.places = places
-        FlowWriter(self, work, compute.workspace).beginning()
+        self.may_have_failed = self.may_have_failed or work.fails
+        return FlowWriter(self, work, compute.workspace)
+
+    def nanoseconds_left(self) -> Operand:
+        """Where the thread counts how long it may go on without Python."""
+        if self.left is None:
+            self.left = self.variable("%left", I64)
+            self.entry.append(f"  store i64 {LONG}, ptr {self.left.text}")
+        return self.left
 
     @contextmanager
     def within(self, frame: Frame) -> Iterator[None]:

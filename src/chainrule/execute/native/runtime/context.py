@@ -10,8 +10,24 @@ import numpy as np
 from chainrule.execute.native.artifact import Artifact, slot_count
 from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
+from chainrule.execute.native.plan_to_ir.python_turns import STATE
 from chainrule.plan.loops.nest import FAILED_NBYTES
 from chainrule.schedule.records import ALIGNMENT
+
+
+def see_signals() -> None:
+    """Nothing: what Python does first in any function."""
+
+
+FUNCTIONS = [
+    ctypes.cast(one, ctypes.c_void_p).value
+    for one in (
+        ctypes.pythonapi.PyEval_SaveThread,
+        ctypes.pythonapi.PyEval_RestoreThread,
+        ctypes.pythonapi.PyObject_CallNoArgs,
+        ctypes.pythonapi.Py_DecRef,
+    )
+]
 
 
 class Context:
@@ -37,8 +53,10 @@ class Context:
         self.failed = _zeros(FAILED_NBYTES * max(artifact.threads, 1))
         self.finished = ctypes.c_int64(0)  # parts that ran to their end, of all calls so far
         self.barriers = _zeros(artifact.barrier_count * BARRIER_NBYTES + ALIGNMENT)
+        self.python = (ctypes.c_void_p * len(STATE))(None, *FUNCTIONS, id(see_signals))
         fixed = {
             **fixed,
+            "python": ctypes.addressof(self.python),
             "failed": address_of(self.failed),
             "finished": ctypes.addressof(self.finished),
             "barriers": address_of(self.barriers),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from threading import get_ident
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,6 @@ from chainrule.execute.native.artifact import (
 )
 from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES, lapack_addresses
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
-from chainrule.execute.native.plan_to_ir.flow_code import TURNS
 from chainrule.execute.native.planned import planned
 from chainrule.execute.native.products.blas import Blas, load_blas
 from chainrule.execute.native.runtime.context import Context, address_of
@@ -48,8 +46,7 @@ from chainrule.plan.pieces import piece_of
 from chainrule.plan.planner import Plan
 
 ENTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-Enter = Callable[[int], int]
-SOON = 0.02  # seconds after which Python is back for a moment, to see Ctrl-C
+ENTER_WITH_LOCK = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 REMEMBERED = 256  # compiled plans in memory
 
 
@@ -61,12 +58,11 @@ class Settings(NamedTuple):
     plain: bool
     placement_seconds: float = 0.0
     memory_nbytes: int | None = None
-    nested: bool = False
 
     @property
     def of_bodies(self) -> Settings:
         """Those for the bodies of loops."""
-        return self._replace(placement_seconds=0.0, memory_nbytes=None, nested=True)
+        return self._replace(placement_seconds=0.0, memory_nbytes=None)
 
 
 def _routine_address(name: str, blas: Blas | None) -> int:
@@ -87,11 +83,16 @@ class Machine:
         self.library = load_objects(artifact.objects, {})
         self.blas: Blas | None = load_blas() if artifact.routines else None
         self.enters = [
-            (ENTER(self.library.address(f"{part.function}_enter")), part) for part in artifact.parts
+            ((ENTER_WITH_LOCK if part.asks else ENTER)(self._address(part)), part)
+            for part in artifact.parts
         ]
         self.first_array = len(RUNTIME)
         self._free: list[Context] = []
         self._pieces: dict[int, tuple[int, ...]] = {}  # of nodes without a kernel, by position
+
+    def _address(self, part: Part) -> int:
+        """Where the function is that Python calls."""
+        return self.library.address(f"{part.function}_enter")
 
     def needs(self, copied_nbytes: int, later_nbytes: int) -> int:
         """What a call allocates: no arena where that of an earlier call is free; beside the copies
@@ -133,7 +134,7 @@ class Machine:
             if self.blas is not None:
                 _begin_to_multiply()
             for enter, part in self.enters:
-                if not (self._repeated if part.repeats else _entered)(enter, part, context):
+                if enter(context.address):
                     return False
                 if part.then is not None:
                     # What it calls may make code, for which a fork under way is waited for.
@@ -148,21 +149,6 @@ class Machine:
             if self.blas is not None:
                 multiplying.discard(get_ident())
         return True
-
-    def _repeated(self, enter: Enter, part: Part, context: Context) -> bool:
-        """All iterations, some at a time: Python has a turn between, and sees Ctrl-C."""
-        begin, end = map(RUNTIME.index, TURNS)
-        slots, done, some = context.slots, 0, 1
-        while True:
-            slots[begin], slots[end] = done, min(done + some, part.repeats)
-            done = slots[end]
-            begun = perf_counter()
-            if not _entered(enter, part, context):
-                return False
-            if not slots[end]:
-                return True
-            if perf_counter() - begun < SOON:
-                some *= 2
 
     def _evaluate(self, graph: Graph, foreign: Foreign, context: Context) -> None:
         """A node that has no kernel, by its reference evaluation."""
@@ -214,11 +200,6 @@ class Machine:
             return np.empty(node.shape, node.dtype)
         memory = _memory(address, int(node.type.nbytes))
         return np.ndarray(node.shape, node.dtype, memory, 0, place.strides)
-
-
-def _entered(enter: Enter, part: Part, context: Context) -> bool:
-    """Whether the function came to its end."""
-    return not enter(context.address)
 
 
 def _memory(address: int, nbytes: int) -> Any:
@@ -320,9 +301,9 @@ def plan_for(
     settings: Settings | None = None,
 ) -> Plan:
     """The plan that `machine_for` compiles with these settings (default: those of now)."""
-    threads, target, plain, seconds, nbytes, nested = settings or settings_now()
+    threads, target, plain, seconds, nbytes = settings or settings_now()
     with making:
-        return planned(graph, results, overwrites, threads, target, plain, seconds, nbytes, nested)
+        return planned(graph, results, overwrites, threads, target, plain, seconds, nbytes)
 
 
 def wants_plain_order() -> bool:
