@@ -33,6 +33,7 @@ case(  # PyTorch warns of a copy
 conv(((1, 1, 1), (1, 1, 1), (1,)))
 conv(((2, 3, 4, 5), (2, 3, 3, 2), (2,)))
 conv(((2, 3, 6, 5), (2, 3, 2, 2)), stride=(3, 2), padding=(1, 0))
+conv(((2, 3, 6, 4), (2, 3, 3, 2)), stride=(3, 2))  # windows side by side
 conv(((1, 2, 7, 6), (3, 2, 3, 2)), dilation=(2, 3), padding=2)
 conv(((2, 4, 5, 4), (4, 1, 3, 3), (4,)), groups=4, padding="same")
 conv(((2, 4, 5, 4), (6, 2, 2, 3)), groups=2, stride=2, padding=1, dilation=(1, 1))
@@ -65,7 +66,15 @@ case(
     "F.max_pool1d(x, 3, 2, 1, 2)",
     (2, 2, 9),
 )
-case(cr.max_pool2d, "cr.max_pool2d(x, 2)", None, "F.max_pool2d(x, 2)", (2, 2, 4, 5), (2, 3, 3))
+case(
+    cr.max_pool2d,
+    "cr.max_pool2d(x, 2)",
+    None,
+    "F.max_pool2d(x, 2)",
+    (2, 2, 4, 5),
+    (2, 3, 3),
+    (2, 2, 4, 6),
+)
 case(
     cr.max_pool2d,
     "cr.max_pool2d(x, (3, 2), stride=(1, 2), padding=1)",
@@ -82,7 +91,15 @@ case(
     "F.avg_pool1d(x, 4, 1, 2, count_include_pad=False)",
     (2, 3, 5),
 )
-case(cr.avg_pool2d, "cr.avg_pool2d(x, 2)", None, "F.avg_pool2d(x, 2)", (2, 2, 4, 5), (2, 3, 3))
+case(
+    cr.avg_pool2d,
+    "cr.avg_pool2d(x, 2)",
+    None,
+    "F.avg_pool2d(x, 2)",
+    (2, 2, 4, 5),
+    (2, 3, 3),
+    (2, 2, 4, 6),
+)
 case(
     cr.avg_pool2d,
     "cr.avg_pool2d(x, 3, 2, 1)",
@@ -107,7 +124,7 @@ def pool(kind: str, options: str, *shapes: Any) -> None:
 
 
 pool("avg", "(2, 3), 2, 1, divisor_override=5", (1, 2, 4, 5))
-pool("max", "2", (1, 2, 4, 3, 2), (2, 1, 2, 2, 5))
+pool("max", "2", (1, 2, 4, 3, 2), (2, 1, 2, 2, 5), (1, 2, 4, 2, 6))
 pool("max", "(2, 1, 3), 2, (1, 0, 1), (1, 2, 1), True", (2, 1, 3, 4, 5))
 pool("avg", "(2, 1, 2)", (1, 2, 4, 3, 2), (2, 1, 2, 2, 5))
 pool("avg", "2, 2, 1, True, False", (1, 2, 4, 3, 2))

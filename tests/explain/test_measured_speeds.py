@@ -46,7 +46,8 @@ def test_speeds_change_times_and_no_plan():
     assert [one.again for one in slower] == [one.again for one in plain]
     assert all(a.nanoseconds > b.nanoseconds for a, b in zip(slower, plain, strict=True))
     limit = plain.points[-1].needed_nbytes
-    both = (step.fits(limit, n=512, speeds=one) for one in (None, replace(known, **times)))
+    speeds = (known, replace(known, **times))
+    both = (step.fits(limit, n=512, speeds=one) for one in speeds)
     quick, slow = (fit.ways for fit in both)
     assert [way.needed_nbytes for way in quick] == [way.needed_nbytes for way in slow]
     assert min(way.nanoseconds for way in slow) > min(way.nanoseconds for way in quick)

@@ -98,7 +98,28 @@ def _windows_transpose(g: Any, out: Any, x: Any) -> Any:
         product = _folded_product(g, window, dilation, x.type.shape)
         if product is not None:
             return product
+    if _are_blocks(g.type.shape, out, x.type.shape):
+        return _joined(g, len(window), x.type.shape)
     return fold_windows(g, stride=stride, dilation=dilation, shape=x.type.shape)
+
+
+def _are_blocks(seen: Shape, out: Node, shape: Shape) -> bool:
+    """Whether each element is in one window, as far as that is known."""
+    window, count = out.param("window"), len(out.param("window"))
+    positions = seen[len(seen) - 2 * count : len(seen) - count]
+    covered = tuple(n * w for n, w in zip(positions, window, strict=True))
+    return (
+        out.param("stride") == window
+        and max(out.param("dilation")) == 1
+        and covered == shape[len(shape) - count :]
+    )
+
+
+def _joined(g: Any, count: int, shape: Shape) -> Any:
+    """Windows that lie beside each other as the array that they are of."""
+    first = g.ndim - 2 * count
+    pairs = (axis for one in range(first, first + count) for axis in (one, one + count))
+    return reshape(transpose(g, permutation=(*range(first), *pairs)), shape=shape)
 
 
 def _folded_product(g: Any, window: Counts, dilation: Counts, shape: Shape) -> Any:

@@ -259,3 +259,17 @@ def test_the_gradient_of_a_running_product_is_compiled() -> None:
             ends.append(np.sum(np.sin(np.cumprod(moved, axis=1))))
         slope = (ends[0] - ends[1]) / (2 * h)
         np.testing.assert_allclose(got[keep[-1]][row, column], slope, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("length", "window", "stride", "is_joined"),
+    [(12, 3, 3, True), (13, 3, 3, False), (12, 3, 2, False), (12, 2, 3, False)],
+)
+def test_windows_that_lie_side_by_side_are_joined_on_the_way_back(
+    length: int, window: int, stride: int, is_joined: bool
+) -> None:
+    def pooled(x: Any) -> Any:
+        return np.sum(np.tanh(cr.max_pool2d(x, (2, window), stride=(2, stride))))
+
+    graph = cr.backward(cr.trace(pooled, x=cr.float64["n", "c", 8, length]), wrt="x")
+    assert is_joined != any(node.primitive is fold_windows for node in graph.nodes)
