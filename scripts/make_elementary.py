@@ -298,9 +298,13 @@ BESSEL_TABLES = {
 }
 
 
-PIECES = 16
-# erf is 1, to all digits, from 15 steps on; and how many coefficients each piece has.
-STEPS = {"float": (mp.mpf(67) / 256, 6), "double": (mp.mpf(203) / 512, 14)}
+# By the format and the number of pieces: the step, from whose last multiple on erf is 1 to all
+# digits; and how many coefficients each piece has.
+STEPS = {
+    ("float", 8): (mp.mpf(9) / 16, 8),
+    ("float", 16): (mp.mpf(67) / 256, 6),
+    ("double", 16): (mp.mpf(203) / 512, 14),
+}
 
 
 def piece(centre: Real, half: Real, count: int) -> Column:
@@ -375,17 +379,18 @@ def erf_pieces() -> str:
     steps = {kind: float(step) for kind, (step, _) in STEPS.items()}
     lines = [
         '"""Polynomials for erf around multiples of a step, by scripts/make_elementary.py."""\n',
-        "# The step; and in x - k step, lowest power first, the coefficients for k = 0 to 15.",
+        "# By the format and the number of pieces: the step; and in x - k step, the",
+        "# coefficients for each k, lowest power first.",
         f"STEP = {steps}",
         "# fmt: off",
         "PIECES = {",
     ]
-    for kind, (step, count) in STEPS.items():
-        lines.append(f'    "{kind}": (')
-        found = [piece(k * step, step * mp.mpf("0.501"), count) for k in range(PIECES)]
+    for (kind, pieces), (step, count) in STEPS.items():
+        lines.append(f'    ("{kind}", {pieces}): (')
+        found = [piece(k * step, step * mp.mpf("0.501"), count) for k in range(pieces)]
         for column in zip(*found, strict=True):
             shown = [repr(float(nearest(x, DIGITS[kind]))) for x in column]
-            triples = (", ".join(shown[k : k + 3]) for k in range(0, PIECES, 3))
+            triples = (", ".join(shown[k : k + 3]) for k in range(0, pieces, 3))
             inner = [f"            {triple}," for triple in triples]
             lines += ["        (", *inner, "        ),"]
         lines.append("    ),")

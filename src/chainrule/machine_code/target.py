@@ -51,9 +51,15 @@ class Target:
         return self.triple.split("-", 1)[0]
 
     @property
+    def named_nbytes(self) -> int:
+        """The size of the registers whose instructions of x86-64 code may name: 64 of AVX-512 (its
+        parts F, BW, DQ and VL), 32 of AVX2, 16 of SSE2; 0 on other processors."""
+        return self.vector_nbytes if self.architecture == "x86_64" else 0
+
+    @property
     def has_avx512(self) -> bool:
-        """Whether code may name instructions of AVX-512 (its parts F, BW, DQ and VL)."""
-        return self.architecture == "x86_64" and self.vector_nbytes == 64
+        """Whether code may name instructions of AVX-512."""
+        return self.named_nbytes == 64
 
     @property
     def multiplies_pairs(self) -> bool:

@@ -58,7 +58,7 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
 # Those that take others without AVX-512, which has tables in registers and scales by powers of 2.
 NARROW = {
     "cbrt": (62, 75),
-    "erf": (42, 68),
+    "erf": (22, 68),
     "erfc": (62, 85),
     "erfcx": (52, 70),
     "erfcx_slope": (67, 100),

@@ -108,7 +108,8 @@ def near_edges(dtype: np.dtype) -> np.ndarray:
     """Where a function changes its formula, overflows or ends, and the neighbours."""
     integer = np.dtype(f"i{dtype.itemsize}")
     points = [0.5, 0.9, np.sqrt(0.5), np.sqrt(2), 1, np.log(2), *EDGES[dtype]]
-    points += list(erf_pieces.STEP[type_of(dtype)] * np.arange(0.5, 16, 0.5))
+    for (base, pieces), step in erf_pieces.STEP.items():
+        points += list(step * np.arange(0.5, pieces, 0.5)) if base == type_of(dtype) else []
     points += list(np.log(2) * np.arange(-7, 8, 0.5) + 1e-30)
     bits = np.array(points, dtype).view(integer)
     around = (bits[:, None] + np.arange(-4, 5, dtype=integer)).ravel().view(dtype)

@@ -53,7 +53,7 @@ def function(
 
 def functions(emissions: Sequence[Emission], target: Target) -> list[Callable[..., np.ndarray]]:
     """Several of them, compiled at once: of what one takes, most is for the module."""
-    module = Module(avx512=target.has_avx512)
+    module = Module(named_nbytes=target.named_nbytes)
     for number, emission in enumerate(emissions):
         write(module, f"f{number}", emission, target)
     library = load_objects([compile_object(module.text(), target)], {})

@@ -62,7 +62,7 @@ def test_flags_operands_and_types_tell_instructions_apart():
 
 def test_elementary_functions_are_made_of_pure_instructions():
     for name in ("exp", "log", "tanh", "erf"):
-        code = Code(Module(avx512=True))
+        code = Code(Module(named_nbytes=64))
         first = FUNCTIONS[name](code, X)
         length = len(code.lines)
         assert FUNCTIONS[name](code, X) == first and len(code.lines) == length

@@ -304,3 +304,25 @@ def test_there_are_cells_for_all_threads_and_panels_stay_small(shape, threads, v
         assert 1 <= tiles.groups <= tiles.strips(gemm)
         groups = gemm.n // 40 if tiles.packs else tiles.strips(gemm) // 4
         assert tiles.cells(gemm) >= min(threads, tiles.panels(gemm) * max(1, groups))
+
+
+@EVERY_WIDTH
+@pytest.mark.parametrize("threads", [2, 4])
+def test_a_small_square_of_long_sums_is_shared(threads, vector_nbytes):
+    tiles = tiles_of_width(of_shape(64, 4096, 64), "float32", vector_nbytes, threads)
+    assert tiles.cells(of_shape(64, 4096, 64)) >= threads
+    alone = tiles_of_width(of_shape(64, 4096, 64), "float32", vector_nbytes, 1)
+    assert alone.vectors == max(COLUMNS[vector_nbytes])  # no narrower than it must be
+
+
+@DTYPES
+def test_no_more_columns_are_read_together_than_a_cache_has_places_for_their_address(dtype):
+    page, lanes = 4096 // np.dtype(dtype).itemsize, 64 // np.dtype(dtype).itemsize
+
+    def columns(k: int) -> int:
+        tiles = tiles_of_width(of_shape(4000, k, lanes), dtype, 64, 1)
+        assert tiles.vectors == 1
+        return tiles.columns
+
+    assert columns(page) == 8
+    assert columns(page + lanes) == COLUMNS[64][1]

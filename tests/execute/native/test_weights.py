@@ -15,9 +15,9 @@ from chainrule.plan import weights
 TYPES = {64: ("<16 x float>", "<8 x double>"), 32: ("<8 x float>", "<4 x double>")}
 
 
-def emitted(name: str, type_: str, avx512: bool) -> int:
+def emitted(name: str, type_: str, vector_nbytes: int) -> int:
     """The instructions of a function, without divisions and square roots."""
-    code, function = Code(Module("", avx512)), FUNCTIONS[name]
+    code, function = Code(Module("", vector_nbytes)), FUNCTIONS[name]
     count = len(inspect.signature(function).parameters) - 1
     function(code, *[Operand(f"%x{place}", type_) for place in range(count)])
     return counted(code)
@@ -34,7 +34,7 @@ def test_the_weight_of_a_function_is_what_is_emitted(name, vector_nbytes):
     wide = vector_nbytes == 64
     for double, type_ in enumerate(TYPES[vector_nbytes]):
         found = weights.function_weight(name, bool(double), wide)
-        assert found == emitted(name, type_, wide)
+        assert found == emitted(name, type_, vector_nbytes)
 
 
 @pytest.mark.parametrize("vector_nbytes", TYPES)

@@ -154,9 +154,9 @@ def artifact_of(
     made: Plan, overwrites: Mapping[Node, Node], target: Target, timed: bool = False
 ) -> Artifact:
     """The machine code of a plan; `timed` as in `program`."""
-    attributes, avx512 = target.function_attributes, target.has_avx512
+    attributes, named_nbytes = target.function_attributes, target.named_nbytes
     with Compiling(target, made.threads) as compiling:
-        text = program(made, attributes, compiling.add, avx512, timed)
+        text = program(made, attributes, compiling.add, named_nbytes, timed)
         objects = compiling.objects(text.text)
     positions = positions_of(made.graph)
 

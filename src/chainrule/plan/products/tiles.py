@@ -47,6 +47,9 @@ WIDE = 512
 # of some panels together, lines beside each other are written.  q k^T of 64 and 128 rows and
 # 4096 keys: 0.8 to 0.93 of the time.
 PAGE_NBYTES = 4096
+# Columns of B so far apart have such an address in common, and a first-level cache has 8 places for
+# it.  x W of 512 x 2048 x 10 and 2000 x 1024 x 16 numbers: 0.67 and 0.64 of the time with 12.
+WAYS = 8
 # Panels whose columns lie beside each other are packed so many together, by the bytes of a vector,
 # also where B is small: lines beside each other are read one after another.  x W of 16 to 256 rows
 # and weights of 128 to 1024 rows and columns that come from the third-level cache: 0.61 to 1.06 of
@@ -201,13 +204,29 @@ def tiles_for(
     routines = ("gemm", "gemv") if narrow else ("gemm",)
     if gemm.routine not in routines or vector_nbytes not in COLUMNS or dtype.char not in "fd":
         return None
-    if narrow == "ab" and multiplies_pairs and (gemm.transa or gemm.n >= PAIRED_COLUMNS):
-        return _in_pairs(gemm, vector_nbytes, threads)
-    lanes = vector_nbytes // dtype.itemsize
-    columns = COLUMNS[vector_nbytes]
-    vectors = min(-(-gemm.m // lanes), max(columns))
-    most = columns[vectors]
-    large = gemm.m * gemm.k * dtype.itemsize > PACKED_NBYTES
+    pairs = narrow == "ab" and multiplies_pairs and (gemm.transa or gemm.n >= PAIRED_COLUMNS)
+    itemsize = FLOAT32.itemsize if pairs else dtype.itemsize  # of a pair, and of C
+    lanes = vector_nbytes // itemsize
+    vectors = min(-(-gemm.m // lanes), max(COLUMNS[vector_nbytes]))
+    while True:
+        if pairs:
+            tiles = _in_pairs(gemm, lanes, vectors, threads)
+        else:
+            tiles = _of_numbers(gemm, lanes, vectors, threads, itemsize, narrow)
+        if vectors == 1 or tiles.cells(gemm) >= threads:
+            return tiles
+        vectors = -(-vectors // 2)  # narrower panels, so that every thread has one
+
+
+def _of_numbers(
+    gemm: Gemm, lanes: int, vectors: int, threads: int, itemsize: int, narrow: Narrow
+) -> Tiles:
+    """The tiles with panels of so many vectors, by an instruction for each number."""
+    most = COLUMNS[lanes * itemsize][vectors]
+    apart = gemm.ldb * (2 if "b" in narrow else itemsize)
+    if not gemm.transb and apart % PAGE_NBYTES == 0:
+        most = min(most, WAYS)
+    large = gemm.m * gemm.k * itemsize > PACKED_NBYTES
     tiles = Tiles(
         lanes=lanes,
         vectors=vectors,
@@ -217,25 +236,24 @@ def tiles_for(
         narrow=narrow,
     )
     wanted = PARTS_A_THREAD * threads if threads > 1 else 1
-    tiles = _stacked(tiles, gemm, dtype.itemsize, threads, wanted)
+    tiles = _stacked(tiles, gemm, itemsize, threads, wanted)
     return _grouped(tiles, gemm, wanted, large)
 
 
-def _in_pairs(gemm: Gemm, vector_nbytes: int, threads: int) -> Tiles:
-    """The tiles of a product of bfloat16 by the instruction for pairs.
+def _in_pairs(gemm: Gemm, lanes: int, vectors: int, threads: int) -> Tiles:
+    """The same of a product of bfloat16 by the instruction for pairs.
 
     Panels are packed always, and strips where columns lie side by side: else two steps of the inner
     index do not lie beside each other.
     """
     itemsize = FLOAT32.itemsize  # of a pair, and of C
-    lanes, columns = vector_nbytes // itemsize, COLUMNS[vector_nbytes]
-    vectors = min(-(-gemm.m // lanes), max(columns))
+    most = COLUMNS[lanes * itemsize][vectors]
     depth = _evenly(gemm.k, 2 * DEEPEST)
     large = gemm.m * gemm.k * itemsize // 2 > PACKED_NBYTES
     tiles = Tiles(
         lanes=lanes,
         vectors=vectors,
-        columns=_alike(gemm.n, columns[vectors]) if gemm.flops <= UNIFORM else columns[vectors],
+        columns=_alike(gemm.n, most) if gemm.flops <= UNIFORM else most,
         depth=depth + depth % 2,
         packs=True,
         packs_strips=gemm.transb,

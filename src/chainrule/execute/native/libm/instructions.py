@@ -1,7 +1,7 @@
-"""Instructions of AVX-512 that LLVM has no word of its own for: scale, bound, look up.
+"""Instructions that LLVM has no word of its own for: scale, bound, look up.
 
-Only for modules that say `avx512`.  Vectors of any number of lanes, and scalars, go through the
-smallest register that there is for them.
+Only for modules that may name those of AVX-512; AVX2 looks floats up, too.  Vectors of any number
+of lanes, and scalars, go through the smallest register that there is for them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ SMALLEST, LARGEST = 128, 512  # bits in a register
 SUFFIX = {"float": "ps", "double": "pd"}
 LESSER_SIZE = Operand("2", "i32")  # of `range`: the operand nearer to 0, with the first's sign
 USUAL = Operand("4", "i32")  # rounding; only instructions of the largest registers have it
-TABLE_LENGTH = 16
+
+
+def table_length(code: Code, base: str) -> int:
+    """How many numbers of the format are looked up at once here; 0 where none are."""
+    if code.module.avx512:
+        return 16
+    return 8 if base == "float" and code.module.named_nbytes == 32 else 0
 
 
 def times_power_of_two(code: Code, x: Operand, exponent: Operand) -> Operand:
@@ -41,19 +47,24 @@ def bounded(code: Code, x: Operand, size: float) -> Operand:
 
 
 def looked_up(code: Code, index: Operand, table: Sequence[float]) -> Operand:
-    """table[index] in each lane, of the index's lowest 4 bits; `table` has TABLE_LENGTH numbers.
+    """table[index] in each lane, of the index's lowest bits; `table` has `table_length` numbers.
 
     An index of `i32` looks up floats, one of `i64` doubles.
     """
+    length, count = len(table), lanes(index.type)
+    if count > length:
+        halves = [_picked(code, index, range(k, k + count // 2)) for k in (0, count // 2)]
+        return _joined(code, *(looked_up(code, half, table) for half in halves))
     if element(index.type) == "i32":
-        whole, name = _listed(tuple(table), "float"), "permvar.sf.512"
-        operands = [whole, _resized(code, index, TABLE_LENGTH)]
+        whole = _listed(tuple(table), "float")
+        name = "avx512.permvar.sf.512" if code.module.avx512 else "avx2.permps"
+        operands = [whole, _resized(code, index, length)]
     else:
-        half = TABLE_LENGTH // 2
+        half = length // 2
         low, whole = (_listed(tuple(part), "double") for part in (table[:half], table[half:]))
-        name = "vpermi2var.pd.512"
+        name = "avx512.vpermi2var.pd.512"
         operands = [low, _resized(code, index, half), whole]
-    found = code.call(f"llvm.x86.avx512.{name}", whole.type, *operands)
+    found = code.call(f"llvm.x86.{name}", whole.type, *operands)
     return _resized(code, found, lanes(index.type))
 
 
@@ -89,6 +100,22 @@ def _resized(code: Code, x: Operand, count: int) -> Operand:
         return code.splat(x, type_)
     if not count:
         return code.emit(f"extractelement {x.type} {x.text}, i64 0", type_)
-    picked = ", ".join(f"i32 {lane % before}" for lane in range(count))
-    text = f"shufflevector {x.type} {x.text}, {x.type} poison, <{count} x i32> <{picked}>"
-    return code.emit(text, type_)
+    return _picked(code, x, [lane % before for lane in range(count)])
+
+
+def _picked(code: Code, x: Operand, which: Sequence[int]) -> Operand:
+    """Those lanes of x."""
+    return _shuffled(code, x, Operand("poison", x.type), which)
+
+
+def _joined(code: Code, x: Operand, y: Operand) -> Operand:
+    """All lanes of x, then all of y."""
+    return _shuffled(code, x, y, range(2 * lanes(x.type)))
+
+
+def _shuffled(code: Code, x: Operand, y: Operand, which: Sequence[int]) -> Operand:
+    """Those lanes of x and y, counted through."""
+    picked = ", ".join(f"i32 {lane}" for lane in which)
+    operands = f"{x.type} {x.text}, {y.type} {y.text}"
+    text = f"shufflevector {operands}, <{len(which)} x i32> <{picked}>"
+    return code.emit(text, with_lanes(x.type, len(which)))

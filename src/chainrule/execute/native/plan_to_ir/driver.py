@@ -89,16 +89,16 @@ def program(
     plan: Plan,
     attributes: str,
     send: Callable[[str], None],
-    avx512: bool = False,
+    named_nbytes: int = 0,
     timed: bool = False,
 ) -> Program:
     """The native functions of a plan; `attributes` are those of every function.
 
-    `send` is given the text of each module but the last, when it is written.  `avx512`: the target
-    has its instructions.  `timed` code writes the time into the array STAMPS, before the first
+    `send` is given the text of each module but the last, when it is written.  `named_nbytes`: as
+    in `Module`.  `timed` code writes the time into the array STAMPS, before the first
     instruction and after each.
     """
-    return Writer(plan, attributes, send, avx512, timed).written()
+    return Writer(plan, attributes, send, named_nbytes, timed).written()
 
 
 class Writer:
@@ -109,11 +109,11 @@ class Writer:
         plan: Plan,
         attributes: str,
         send: Callable[[str], None],
-        avx512: bool,
+        named_nbytes: int,
         timed: bool,
     ) -> None:
         self.plan, self.attributes = plan, attributes
-        self.module = Module(avx512=avx512)  # of the native functions
+        self.module = Module(named_nbytes=named_nbytes)  # of the native functions
         self.modules = Modules(send)  # of the kernels
         self.timed, self.done = timed, 0  # instructions written
         self.frame = Frame(plan, roles_of(plan.graph))
@@ -203,7 +203,7 @@ class Writer:
 
     def kernel(self, layout: NestLayout) -> str:
         """The function of a nest; one serves all nests with the same text."""
-        scratch, name = Module(avx512=self.module.avx512), f"nest{len(self.kernels)}"
+        scratch, name = Module(named_nbytes=self.module.named_nbytes), f"nest{len(self.kernels)}"
         NestCode(scratch, layout).emit(name, self.attributes)
         return self._function(scratch, name, "@nest")
 

@@ -106,12 +106,20 @@ ALL = "all_"  # before the names of numbers in memory
 
 @dataclass(eq=False)
 class Module:
-    """The functions and declarations that one object file is made of."""
+    """The functions and declarations that one object file is made of.
+
+    They may name instructions of x86-64 for registers of so many bytes: AVX-512 has 64, AVX2 32.
+    """
 
     header: str = ""
-    avx512: bool = False  # whether they may name what only processors with AVX-512 have
+    named_nbytes: int = 0
     functions: list[str] = field(default_factory=list)
     declarations: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def avx512(self) -> bool:
+        """Whether functions may name what only processors with AVX-512 have."""
+        return self.named_nbytes == 64
 
     def declare(self, line: str) -> None:
         """Say once that a function exists elsewhere."""
