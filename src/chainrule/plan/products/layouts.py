@@ -12,8 +12,13 @@ from chainrule.plan.products.fold import Products
 from chainrule.plan.roles import Role
 from chainrule.primitives.affine import row_major
 from chainrule.primitives.movement import reshape, transpose
+from chainrule.primitives.products import contract
 from chainrule.primitives.windows import fold_windows, windows
 
+# Additions for an element of a convolution up to which loops after it count more.  Steps of one
+# layer of 3 x 3 x 1 to 16 with relu, pooling or batch norm take 0.35 to 0.91 of their time in the
+# loops' order, of 3 x 3 x 32 0.87 to 1.03, of 3 x 3 x 64 1.02 to 1.05 (one core of a Zen 4).
+SHALLOW = 256
 SWEPT = (Role.MAP, Role.FOLD)  # by loop nests, whose columns are the last axis
 
 
@@ -44,20 +49,33 @@ def product_layouts(
             continue
         order = reader.param("permutation")
         swept = order[-1] != root.ndim - 1 and all(roles[one] in SWEPT for one in again)
-        operands = (one for term, _ in products[root].terms for one in term.inputs)
-        if any(one.primitive is reshape for one in again) or (
-            swept and not any(_has_windows(one, roles) for one in operands)
-        ):
+        swept = swept and all(_suits_windows(term, roles) for term, _ in products[root].terms)
+        if swept or any(one.primitive is reshape for one in again):
             moved = dict(zip(order, row_major(reader.shape), strict=True))
             found[root] = tuple(moved[axis] for axis in range(root.ndim))
     return found
 
 
-def _has_windows(node: Node, roles: Mapping[Node, Role]) -> bool:
-    """Whether it shows an array in windows of more than one element, which tiles read best where
-    rows of the result are channels."""
+def _suits_windows(product: Node, roles: Mapping[Node, Role]) -> bool:
+    """Whether rows of the result can be positions as well as channels: not where there are windows
+    and it adds up over their positions, or so much that its tiles count more than what follows."""
+    if product.primitive is not contract:
+        return not any(_places(x, roles) for x in product.inputs)
+    x_axes, y_axes, out_axes = (product.param(key) for key in ("x_axes", "y_axes", "out_axes"))
+    sizes = dict(zip((*x_axes, *y_axes), (n for x in product.inputs for n in x.shape), strict=True))
+    depth = prod(size for axis, size in sizes.items() if axis not in out_axes)
+    for x, axes in zip(product.inputs, (x_axes, y_axes), strict=True):
+        places = _places(x, roles)
+        shows = x.primitive is windows and not {*axes[len(axes) - places :]} & {*out_axes}
+        if places and not (shows and depth <= SHALLOW):
+            return False
+    return True
+
+
+def _places(node: Node, roles: Mapping[Node, Role]) -> int:
+    """The axes of the windows, of more than one element, that it shows of an array; 0 for none."""
     while roles[node] is Role.MOVED:
         if node.primitive is windows and prod(node.param("window")) > 1:
-            return True
+            return len(node.param("window"))
         (node,) = node.inputs
-    return False
+    return 0
