@@ -243,11 +243,30 @@ def test_a_rank_that_is_killed_leaves_a_whole_checkpoint(tmp_path: Path) -> None
     assert failures.check("kill", 2, 1, 0.1, tmp_path / "run") == ""
 
 
+@pytest.mark.slow
+@pytest.mark.peers
+@needs_mpi
+def test_a_rank_of_one_program_that_is_killed_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    wrong = failures.check("kill", 2, 1, 0.1, tmp_path / "run", "a sharded optimizer", "xla")
+    assert wrong == ""
+
+
 @pytest.mark.exhaustive
 @needs_mpi
 def test_whatever_fails_at_whatever_moment_ends_as_promised(record_property: Any) -> None:
     assert failures.main(4, seed=1) == 0
     record_property("ran", "4 failures")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.peers
+@needs_mpi
+def test_whatever_fails_in_one_program_ends_as_promised(record_property: Any) -> None:
+    """Ranks whose devices run one program together."""
+    pytest.importorskip("jax")
+    assert failures.main(6, seed=1, executor="xla") == 0
+    record_property("ran", "6 failures")
 
 
 def test_a_trainer_of_a_split_step_says_what_it_does_not_take() -> None:

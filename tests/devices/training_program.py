@@ -74,12 +74,15 @@ def data(rows: int, seed: int) -> dict[str, np.ndarray]:
     return {"x": random.normal(size=(rows, 4)), "y": random.integers(0, 3, rows)}
 
 
-def made(plan: str, optimizer: str = "scheduled", **options: Any) -> cr.Trainer:
-    """A trainer with all that goes on: dropout of none, but order, optimizer, history, the best."""
+def made(
+    plan: str, optimizer: str = "scheduled", of: str = "reference", parts: int = 6, **options: Any
+) -> cr.Trainer:
+    """A trainer with all that goes on: dropout of none, but order, optimizer, history, the best;
+    of a step of the executor `of`."""
     rule = OPTIMIZERS[optimizer]()
-    step = cr.training_step(network, tuple(SHAPES), rule, executor="reference")
+    step = cr.training_step(network, tuple(SHAPES), rule, executor=of)
     asked = PLANS[plan]
-    taken = step if asked is None else cr.parallel(step, micro_batches=6, **asked)
+    taken = step if asked is None else cr.parallel(step, micro_batches=parts, **asked)
     taken = step if "devices" in options else taken
     random = np.random.default_rng(7)
     weights = {name: random.normal(size=shape) for name, shape in SHAPES.items()}

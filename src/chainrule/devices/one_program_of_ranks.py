@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep
     from chainrule.devices.splitting import Split
 
+STARTING = 60.0  # seconds beyond the deadline in which a rank may import what runs its devices
+COMPILING = 600.0  # the same for ranks that compile longer than others
 GRACE = 1.0  # seconds in which whoever started the ranks ends all of them where one has died
 
 
@@ -42,7 +44,7 @@ def join_devices(executor: str) -> None:
     own = world.ranks[world.rank]
     before = [one for one in world.ranks[: world.rank] if one.host == own.host]
     address = world.exchange("joins its devices", _address(world) if not world.rank else "")[0]
-    world.watch.begin(lambda: "joins its devices with those of the other ranks")
+    world.watch.begin(lambda: "joins its devices with those of the other ranks", STARTING)
     try:
         found.join(address, world.rank, world.count, len(before))
     finally:
@@ -83,7 +85,7 @@ def take_as_rank(
         if where is not None:
             where.note(f"compiles step {step_number}")
         bound.compile()
-        world.exchange("has compiled its program", 0)
+        world.exchange("has compiled its program", 0, COMPILING)
     if where is not None:
         where.note(f"is in step {step_number}, which is one program of {world.count} ranks")
     world.watch.begin(lambda: f"is in step {step_number} with all other ranks")
