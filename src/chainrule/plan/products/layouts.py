@@ -16,9 +16,10 @@ from chainrule.primitives.products import contract
 from chainrule.primitives.windows import fold_windows, windows
 
 # Additions for an element of a convolution up to which loops after it count more.  Steps of one
-# layer of 3 x 3 x 1 to 16 with relu, pooling or batch norm take 0.35 to 0.91 of their time in the
-# loops' order, of 3 x 3 x 32 0.87 to 1.03, of 3 x 3 x 64 1.02 to 1.05 (one core of a Zen 4).
-SHALLOW = 256
+# layer of 3 x 3 x 1 to 16 with relu, pooling or batch norm take 0.33 to 0.91 of their time in the
+# loops' order (one core of a Zen 4; 0.35 to 1.2 without AVX-512), of 5 x 5 x 8 0.89 to 1.1 (1.3 to
+# 1.6), of 3 x 3 x 32 0.87 to 1.03 (1.0 to 1.1).
+SHALLOW = 150
 SWEPT = (Role.MAP, Role.FOLD)  # by loop nests, whose columns are the last axis
 
 
