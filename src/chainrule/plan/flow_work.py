@@ -185,7 +185,7 @@ class _Making:
         return (self._inner(plan, given, states, stacks, scratch),), None
 
     def _whiled(self, flow: Whiled) -> tuple[tuple[InnerPlan, ...], Spot] | None:
-        plans = self._plans([flow.condition, flow.body], alone=True)
+        plans = self._plans([flow.condition, flow.body], alone=self.worker.nested)
         if plans is None:
             return None
         (condition, body), outputs = plans, _ends(flow.body.graph)[1]
@@ -198,7 +198,7 @@ class _Making:
         ), decides
 
     def _unwound(self, flow: Unwound) -> tuple[tuple[InnerPlan, ...], Spot] | None:
-        plans = self._plans([flow.condition, flow.step, flow.body], alone=True)
+        plans = self._plans([flow.condition, flow.step, flow.body], alone=self.worker.nested)
         if plans is None:
             return None
         (condition, step, back), laying = plans, self.laying
@@ -243,7 +243,7 @@ class _Making:
         return self.laying.inner(plan, known, outputs, states, stacks, scratch)
 
     def _chosen(self, flow: Chosen) -> tuple[tuple[InnerPlan, ...], Spot] | None:
-        plans = self._plans([*flow], alone=True)
+        plans = self._plans([*flow], alone=self.worker.nested)
         if plans is None:
             return None
         laying, scratch = self.laying, self._scratch(plans)

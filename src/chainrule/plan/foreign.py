@@ -143,6 +143,7 @@ def needs_of_body(
             vector_nbytes=vector_nbytes,
             multiplies_pairs=multiplies_pairs,
             plain=plain,
+            nested=True,
         )
         schedule = made.schedule
         taken = {*made.overwrites.values()}

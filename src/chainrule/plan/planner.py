@@ -127,6 +127,7 @@ def plan(
     multiplies_pairs: bool = False,
     plain: bool = False,
     placement_seconds: float = 0.0,
+    nested: bool = False,
 ) -> Plan:
     """The plan that computes `results` of a concrete graph (all its sizes are integers).
 
@@ -136,7 +137,7 @@ def plan(
     vectors, `multiplies_pairs` whether it has an instruction that multiplies pairs of bfloat16 and
     adds them up in float32; with `plain` instructions stay in the order of the graph, whatever
     memory that takes.  Where quick offsets waste scratch memory, better ones are searched for
-    `placement_seconds`.
+    `placement_seconds`.  `nested`: it is the body of a loop or a choice.
     SizeError where a size is a name.
     """
     if graph.sizes:
@@ -152,6 +153,7 @@ def plan(
         vector_nbytes=vector_nbytes,
         multiplies_pairs=multiplies_pairs,
         of_body=partial(needs_of_body, plan, settings),
+        nested=nested,
     )
     once = dict(overwrites or {})
     return _Planner(graph, results, once, threads, worker, plain, placement_seconds).planned()

@@ -24,7 +24,7 @@ from chainrule.plan.roles import Role, nbytes_of, repeats_compiled_code, roles_o
 from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import Sharing
-from chainrule.plan.work import NestWork, ProductWork, Work
+from chainrule.plan.work import NestWork, ProductWork, Work, parts_inside
 from chainrule.schedule.in_html import Instruction, table
 from chainrule.schedule.lives import Life, lives_of
 from chainrule.schedule.names_in_messages import Wording
@@ -194,7 +194,9 @@ class _Text:
                 each = prod(work.table.shape[1:])
                 yield f"rows {work.count} of {work.height} x {each}", "1 thread: rows may be alike"
             case FlowWork(flow=Chosen()):
-                yield f"one of two branches of {REPEATED}", "1 thread: a value decides"
+                is_shared = parts_inside(work) > 1
+                why = "threads share large parts" if is_shared else "1 thread: a value decides"
+                yield f"one of two branches of {REPEATED}", why
             case FlowWork():
                 yield f"{_iterations(work.node)} of {REPEATED}", "one after another"
             case ForeignWork(node=node) if repeats_compiled_code(node):

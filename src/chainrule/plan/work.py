@@ -111,7 +111,7 @@ class Worker:
     """Makes works from units; `strides` are those of every value in memory.
 
     `overwriting` are the results that take the array of a given value; `of_body` is what iterations
-    of a compiled body take.
+    of a compiled body take; `nested`: they are those of such a body.
     """
 
     roles: Mapping[Node, Role]
@@ -121,6 +121,7 @@ class Worker:
     vector_nbytes: int
     multiplies_pairs: bool
     of_body: OfBody
+    nested: bool = False
 
     def nest(self, nest: LoopNest) -> NestWork:
         """A nest as an instruction; what it computes is told by the nodes of the graph."""

@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executing import planned
 
 import chainrule as cr
 from chainrule.errors import InputError, StepLimitError
 from chainrule.execute import reference
 from chainrule.execute.native.runtime import machine
+from chainrule.plan.flow_work import FlowWork
+from chainrule.plan.work import parts_inside
 
 X = np.random.default_rng(0).normal(size=(9, 3))
 
@@ -183,6 +186,73 @@ def test_threads_give_the_bits_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_allclose(x, y, rtol=1e-10)
 
 
+def settled(x: Any, W: Any) -> Any:
+    """A loop that ends by a condition; threads share what is large in each iteration."""
+
+    def step(state: Any) -> Any:
+        count, h = state
+        inner, _ = cr.scan(lambda t, _: (np.tanh(t @ W + x), None), h, None, length=2)
+        return count + 1, cr.cond(count > 2, lambda: inner * 0.9, lambda: np.sin(inner))
+
+    start = (0, x * 0)
+    return cr.while_loop(lambda s: (s[0] < 5) & (np.sum(s[1]) < 1e9), step, start, max_steps=7)[1]
+
+
+def settled_back(x: Any, W: Any) -> Any:
+    return cr.grad(lambda x, W: np.mean(settled(x, W) ** 2), wrt=(0, 1))(x, W)
+
+
+def one_of_two(x: Any, W: Any) -> Any:
+    return cr.cond(np.sum(x) > 0, lambda: np.tanh(x @ W), lambda: np.sin(x @ W) @ W)
+
+
+@pytest.mark.parametrize(
+    "function", [settled, settled_back, one_of_two], ids=lambda one: one.__name__
+)
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_threads_share_what_a_value_decides(
+    function: Any, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_default_threads", lambda: threads)
+    random = np.random.default_rng(1)
+    x, W = random.normal(size=(96, 128)), random.normal(size=(128, 128)) * 0.1
+    graph = cr.trace(function, x=x, W=W)
+    compiled = graph.compile(executor="native", strict=True)
+    results = [node for _, node in graph.outputs]
+    works = planned(graph, results, threads=threads).works
+    shared = [parts_inside(one) > 1 for one in works if isinstance(one, FlowWork)]
+    assert shared and all(one == (threads > 1) for one in shared)
+    for sign in (1, -1):
+        given = {"x": sign * x, "W": W}
+        calls = [leaves(compiled(**given)) for _ in range(5)]
+        right = leaves(graph.run(given, executor="reference").outputs)
+        for found in calls:
+            assert [one.tobytes() for one in found] == [one.tobytes() for one in calls[0]]
+        for one, other in zip(calls[0], right, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_threads_leave_a_shared_loop_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_default_threads", lambda: 2)
+    random = np.random.default_rng(1)
+    x, W = random.normal(size=(96, 128)), random.normal(size=(128, 128)) * 0.1
+
+    def endless(x: Any, W: Any) -> Any:
+        def total(W: Any) -> Any:
+            def step(h: Any) -> Any:
+                return np.tanh(h @ W)
+
+            return np.sum(cr.while_loop(lambda h: np.sum(h) < 1e9, step, x, max_steps=9))
+
+        return cr.grad(total)(W)
+
+    compiled = cr.trace(endless, x=x, W=W).compile(executor="native", strict=True)
+    for _ in range(5):
+        with pytest.raises(StepLimitError, match="max_steps=9"):
+            compiled(x=x, W=W)
+        assert not compiled(x=x + 1e9, W=W).any()
+
+
 def copied_for_a_choice(x: Any) -> Any:
     return cr.cond(np.sum(x) > 0, lambda y: y + 1, lambda y: y * 2, np.sin(x).T)
 
@@ -327,9 +397,25 @@ def far_back(x: Any) -> Any:
     return cr.grad(total)(x)
 
 
+def endless_and_shared(x: Any) -> Any:
+    W = np.tile(x, (6, 6)) * 0.01
+
+    def step(s: Any) -> Any:
+        ended = cr.while_loop(lambda t: t < 0.5, lambda t: t + 0.1, np.sum(s) * 0)
+        return np.tanh(s @ W) + ended
+
+    return cr.while_loop(lambda s: np.sum(s) < 1e30, step, W)
+
+
 LONG = [
     *(long, long_in_a_loop, long_and_shared, far_back),
-    *(without_end, without_end_in_a_loop, without_end_in_a_choice, without_end_and_shared),
+    *(
+        endless_and_shared,
+        without_end,
+        without_end_in_a_loop,
+        without_end_in_a_choice,
+        without_end_and_shared,
+    ),
 ]
 
 

@@ -112,17 +112,18 @@ def key_of(
     plain: bool = False,
     placement_seconds: float = 0.0,
     memory_nbytes: int | None = None,
+    nested: bool = False,
 ) -> str:
     """What determines an artifact, as a SHA-256; the values of constants and names do not.
 
-    `plain` and `placement_seconds` as in `plan`, `memory_nbytes` as in `planned`.
+    `plain`, `placement_seconds` and `nested` as in `plan`, `memory_nbytes` as in `planned`.
     """
     positions = positions_of(graph)
     pairs = [(positions[given], positions[result]) for given, result in overwrites.items()]
     wanted = [positions[node] for node in results]
     # The hash alone does not tell (x - A) * B + A from (x - A) * B + B, for constants of one type.
     wiring = [[positions[parent] for parent in node.inputs] for node in graph.nodes]
-    settings = f"{threads}|{target}|{plain}|{placement_seconds}|{memory_nbytes}"
+    settings = f"{threads}|{target}|{plain}|{placement_seconds}|{memory_nbytes}|{nested}"
     tools = f"{llvm_versions()}|{BLAS_CONVENTION}"
     text = f"{graph.structural_hash}|{wiring}|{wanted}|{pairs}|{settings}|{tools}"
     return hashlib.sha256(text.encode()).hexdigest()
@@ -142,10 +143,11 @@ def compiled(
     plain: bool = False,
     placement_seconds: float = 0.0,
     memory_nbytes: int | None = None,
+    nested: bool = False,
 ) -> Artifact:
     """Plan and compile a concrete graph; the rest as for `key_of`."""
     made = planned(
-        graph, results, overwrites, threads, target, plain, placement_seconds, memory_nbytes
+        graph, results, overwrites, threads, target, plain, placement_seconds, memory_nbytes, nested
     )
     return artifact_of(made, overwrites, target)
 

@@ -24,6 +24,7 @@ def planned(
     plain: bool = False,
     placement_seconds: float = 0.0,
     memory_nbytes: int | None = None,
+    nested: bool = False,
 ) -> Plan:
     """The plan of a concrete graph for a target, as `plan` makes it; values are computed again
     where a run would need more than `memory_nbytes`, all that a memory report counts included.
@@ -39,6 +40,7 @@ def planned(
         multiplies_pairs=target.multiplies_pairs,
         plain=plain,
         placement_seconds=placement_seconds,
+        nested=nested,
     )
     if memory_nbytes is None:
         return made

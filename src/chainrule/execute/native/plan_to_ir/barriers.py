@@ -92,6 +92,18 @@ class Barriers:
         emit(part)
         self._end(parts)
 
+    def memory(self) -> Operand:
+        """Eight bytes for what one thread has to tell all others, 0 at first."""
+        found = self._counter(0)
+        self.count += 1
+        return found
+
+    @property
+    def turn(self) -> Operand:
+        """The number of the iteration."""
+        assert self._turn is not None
+        return self._turn
+
     @contextmanager
     def loop(self) -> Iterator[None]:
         """Around a loop."""

@@ -2,7 +2,8 @@
 
 Where threads share no instruction of a loop, whoever comes first does all iterations.  Else all
 threads go through the iterations together: each waits where the instruction before is not done by
-all.  What a boolean decides is always done by one thread: a late one would read it too late.
+all.  What a boolean decides is told to all, as a late thread would read another one: once for each
+instruction of a step.  So what a boolean decides in bodies is done by one thread (`flow_work`).
 
 In a loop that is long, or has no known end, Python has turns (`python_turns`).
 """
@@ -10,6 +11,7 @@ In a loop that is long, or has no known end, Python has turns (`python_turns`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -43,7 +45,7 @@ class FlowWriter:
     def __init__(self, segment: SegmentWriter, work: FlowWork, workspace: Buffer | None) -> None:
         self.segment, self.work, self.workspace = segment, work, workspace
         self.code: Code = segment.code
-        self.together = isinstance(work.flow, Scanned) and parts_inside(work) > 1
+        self.together = parts_inside(work) > 1
         self.asks = asks(work, segment.writer.plan.speeds)
 
     def beginning(self) -> None:
@@ -78,70 +80,67 @@ class FlowWriter:
     ) -> Operand:
         """`do(number)` for the number `first` and so on while `goes_on(number)`: the one that
         follows the last.  Loops in which Python has turns end early where the run has failed."""
-        code, name = self.code, self.code.fresh()
+        code, name, barriers = self.code, self.code.fresh(), self.segment.barriers
         counter = self.segment.variable(f"%number{name}", I64)
-        code.store(first, counter)
-        code.jump(f"turns{name}")
-        code.label(f"turns{name}")
-        if self.asks and not self.together:
-            code.branch(self._may_go_on(), f"more{name}", f"ended{name}")
-            code.label(f"more{name}")
-        code.branch(goes_on(code.load(counter, I64)), f"turn{name}", f"ended{name}")
-        code.label(f"turn{name}")
-        do(code.load(counter, I64))
-        code.store(code.binary("add", code.load(counter, I64), count(step)), counter)
-        code.jump(f"turns{name}")
-        code.label(f"ended{name}")
+        with barriers.loop() if self.together else nullcontext():
+            code.store(first, counter)
+            code.jump(f"turns{name}")
+            code.label(f"turns{name}")
+            with barriers.iteration() if self.together else nullcontext():
+                if self.asks and self.together:
+                    self._ask_together()
+                elif self.asks:
+                    code.branch(self._may_go_on(), f"more{name}", f"ended{name}")
+                    code.label(f"more{name}")
+                code.branch(goes_on(code.load(counter, I64)), f"turn{name}", f"ended{name}")
+                code.label(f"turn{name}")
+                do(code.load(counter, I64))
+            code.store(code.binary("add", code.load(counter, I64), count(step)), counter)
+            code.jump(f"turns{name}")
+            code.label(f"ended{name}")
         return code.load(counter, I64)
 
     def _may_go_on(self) -> Operand:
         segment = self.segment
         each = nanoseconds_of_turn(self.work, segment.writer.plan.speeds)
-        places = segment.slot("failed"), segment.nanoseconds_left(), each, segment.slot("python")
+        places = segment.slot("failed"), segment.countdown("%left"), each, segment.slot("python")
         return goes_on(self.code, *places)
 
     def _scan(self, length: int, bases: Pointers) -> None:
-        barriers = self.segment.barriers
-
-        def more(number: Operand) -> Operand:
-            return self.code.compare("icmp slt", number, count(length))
-
         def iteration(number: Operand) -> None:
             pointers = self._pointers(number, bases)
             for one in self.work.rows:
                 self._fill(one, partial(pointers.__getitem__, one.spot), number)
             self._body(self.work.bodies[0], pointers)
 
-        def shared_iteration(number: Operand) -> None:
-            with barriers.iteration():
-                if self.asks:
-                    self._ask_together(number)
-                iteration(number)
+        self._turns(count(0), partial(self.code.compare, "icmp slt", y=count(length)), iteration)
 
-        if not self.together:
-            self._turns(count(0), more, iteration)
-            return
-        with barriers.loop():
-            self._turns(count(0), more, shared_iteration)
-
-    def _ask_together(self, number: Operand) -> None:
-        """In some iterations, Python's turn, before which all threads wait; none goes on if the run
-        has failed."""
+    def _ask_together(self) -> None:
+        """Now and then Python's turn, for which all threads wait; none goes on if the run has
+        failed.  Each counts by itself when it is due: they do the same iterations."""
         code, barriers, name = self.code, self.segment.barriers, self.code.fresh()
+        left = self.segment.countdown("%left_to_all")
         each = nanoseconds_of_turn(self.work, self.segment.writer.plan.speeds)
-        last = count((1 << max(LONG // each, 1).bit_length() - 1) - 1)  # of as many, a power of 2
-        due = code.compare("icmp eq", code.binary("and", number, last), last)
-        code.branch(due, f"ask{name}", f"asked{name}")
+        after = code.binary("sub", code.load(left, I64), count(each))
+        code.store(after, left)
+        code.branch(code.compare("icmp sle", after, count(0)), f"ask{name}", f"asked{name}")
         code.label(f"ask{name}")
+        code.store(count(LONG), left)
         barriers.serial(for_caller=True)
-        code.store(count(0), self.segment.nanoseconds_left())
+        code.store(count(0), self.segment.countdown("%left"))
         self._may_go_on()
         barriers.end()
-        failed = code.load(self.segment.slot("failed"), I64)
-        code.branch(code.compare("icmp eq", failed, count(0)), f"asked{name}", f"leave{name}")
+        self._leave_if_failed()
+        code.jump(f"asked{name}")
+        code.label(f"asked{name}")
+
+    def _leave_if_failed(self) -> None:
+        """Of threads that share a loop, each may leave: the others do what is left to do."""
+        code, name = self.code, self.code.fresh()
+        code.branch(self.segment.any_failed(), f"leave{name}", f"stay{name}")
         code.label(f"leave{name}")
         code.do("ret i64 1")
-        code.label(f"asked{name}")
+        code.label(f"stay{name}")
 
     def _while(
         self,
@@ -152,12 +151,12 @@ class FlowWriter:
     ) -> Operand:
         """`do(number)` while the condition holds; how often that was.  One iteration more than the
         limit is a failure."""
-        code = self.code
+        code, barriers = self.code, self.segment.barriers
         assert self.work.decides is not None
         decides = pointers[self.work.decides]
+        last_turn = barriers.memory() if self.together else None
 
-        def holds(number: Operand) -> Operand:
-            self._body(condition, pointers)
+        def decided(number: Operand) -> Operand:
             found = self._boolean(decides)
             if limit is None:
                 return found
@@ -168,15 +167,27 @@ class FlowWriter:
             code.store(code.binary("or", code.load(flag, I64), beyond), flag)
             return code.binary("and", found, within)
 
+        def holds(number: Operand) -> Operand:
+            self._body(condition, pointers)
+            barriers.serial()
+            goes_on = decided(number)
+            if last_turn is None:
+                return goes_on
+            # A late thread would read a later boolean: so the turn of the last one is told.
+            code.store(code.select(goes_on, count(0), barriers.turn), last_turn)
+            barriers.end()
+            return code.compare("icmp ne", code.load(last_turn, I64), barriers.turn)
+
         return self._turns(count(0), holds, do)
 
     def _unwind(self, flow: Unwound, pointers: Pointers) -> None:
         """Forth, keeping states; then segment by segment back, from the last one on."""
         code, work, length = self.code, self.work, count(flow.length)
-        condition, step, back = work.bodies
+        barriers, (condition, step, back) = self.segment.barriers, work.bodies
 
         def keep(number: Operand) -> None:
-            """The states that an iteration forth begins with, of this number in its segment."""
+            """An iteration forth, of this number in its segment, and the states before it."""
+            barriers.serial()
             for one in work.kept:
                 self._copy(one, number)
             self._body(step, pointers)
@@ -184,6 +195,7 @@ class FlowWriter:
         def forth(number: Operand) -> None:
             inside = code.binary("srem", number, length)
             if work.firsts:
+                barriers.serial()
                 name, segment = code.fresh(), code.binary("sdiv", number, length)
                 is_first = code.compare("icmp eq", inside, count(0))
                 code.branch(is_first, f"first{name}", f"keep{name}")
@@ -204,6 +216,7 @@ class FlowWriter:
             in_all = code.select(is_last, rest, length)
             if work.firsts:  # of the last segment the states are there
                 again = code.select(is_last, count(0), length)
+                barriers.serial()
                 for one in work.firsts:
                     self._copy(Copying(one.into, one.source, one.nbytes), number)
                 self._turns(count(0), partial(code.compare, "icmp slt", y=again), keep)
@@ -211,6 +224,8 @@ class FlowWriter:
             self._turns(before, partial(code.compare, "icmp sge", y=count(0)), backward, -1)
 
         last = self._while(condition, flow.limit, pointers, forth)
+        if self.together:
+            self._leave_if_failed()
         failed = code.load(self.segment.slot("failed"), I64)
         last = code.select(code.compare("icmp eq", failed, count(0)), last, count(0))
         segments = code.binary("sdiv", code.binary("add", last, count(flow.length - 1)), length)
@@ -220,11 +235,20 @@ class FlowWriter:
     def _choice(self, pointers: Pointers) -> None:
         code, number = self.code, self.code.fresh()
         assert self.work.decides is not None
-        names = [f"true{number}", f"false{number}"]
-        code.branch(self._boolean(pointers[self.work.decides]), *names)
+        names, barriers = [f"true{number}", f"false{number}"], self.segment.barriers
+        memory = barriers.memory() if self.together else None
+        barriers.serial()
+        decided = self._boolean(pointers[self.work.decides])
+        if memory is not None:  # a late thread would read what lies there later
+            code.store(code.convert("zext", decided, I64), memory)
+            barriers.end()
+            decided = code.compare("icmp ne", code.load(memory, I64), count(0))
+        code.branch(decided, *names)
         for name, body in zip(names, self.work.bodies, strict=True):
             code.label(name)
             self._body(body, pointers)
+            if self.together:
+                barriers.end()
             code.jump(f"chosen{number}")
         code.label(f"chosen{number}")
 

@@ -52,7 +52,7 @@ class SegmentWriter:
         self.index, self.count = Operand("%index", I64), Operand("%count", I64)
         self.context = Operand("%context", PTR)
         self.pointers: dict[str, Operand] = {}
-        self.left: Operand | None = None
+        self.countdowns: dict[str, Operand] = {}
         self.entry: list[str] = []  # loads of pointers, put at the beginning
         self.may_have_failed = False
         self.frame = writer.frame
@@ -116,12 +116,12 @@ class SegmentWriter:
         self.may_have_failed = self.may_have_failed or work.fails
         return FlowWriter(self, work, compute.workspace)
 
-    def nanoseconds_left(self) -> Operand:
-        """Where the thread counts how long it may go on without Python."""
-        if self.left is None:
-            self.left = self.variable("%left", I64)
-            self.entry.append(f"  store i64 {LONG}, ptr {self.left.text}")
-        return self.left
+    def countdown(self, name: str) -> Operand:
+        """Where the thread counts how many nanoseconds it may go on without Python."""
+        if name not in self.countdowns:
+            self.countdowns[name] = self.variable(name, I64)
+            self.entry.append(f"  store i64 {LONG}, ptr {name}")
+        return self.countdowns[name]
 
     @contextmanager
     def within(self, frame: Frame) -> Iterator[None]:
@@ -147,7 +147,7 @@ class SegmentWriter:
         code = self.code
         self.barriers.end()
         if self.may_have_failed:
-            failed = code.convert("zext", self._any_failed(), I64)
+            failed = code.convert("zext", self.any_failed(), I64)
             code.do(f"ret i64 {failed.text}")
         else:
             code.do("ret i64 0")
@@ -156,7 +156,8 @@ class SegmentWriter:
         code.function(self.name, [self.context, self.index, self.count], I64, attributes)
         return self.barriers.count
 
-    def _any_failed(self) -> Operand:
+    def any_failed(self) -> Operand:
+        """Whether any part of what was done so far has."""
         code = self.code
         flags = self.slot("failed")
         total: Operand = i64(0)
@@ -169,7 +170,7 @@ class SegmentWriter:
         """Return before anything that was given is overwritten."""
         self.barriers.end()
         code, number = self.code, self.code.fresh()
-        code.branch(self._any_failed(), f"stop{number}", f"go{number}")
+        code.branch(self.any_failed(), f"stop{number}", f"go{number}")
         code.label(f"stop{number}")
         code.do("ret i64 1")
         code.label(f"go{number}")

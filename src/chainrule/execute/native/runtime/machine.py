@@ -58,11 +58,12 @@ class Settings(NamedTuple):
     plain: bool
     placement_seconds: float = 0.0
     memory_nbytes: int | None = None
+    nested: bool = False
 
     @property
     def of_bodies(self) -> Settings:
         """Those for the bodies of loops."""
-        return self._replace(placement_seconds=0.0, memory_nbytes=None)
+        return self._replace(placement_seconds=0.0, memory_nbytes=None, nested=True)
 
 
 def _routine_address(name: str, blas: Blas | None) -> int:
@@ -301,9 +302,9 @@ def plan_for(
     settings: Settings | None = None,
 ) -> Plan:
     """The plan that `machine_for` compiles with these settings (default: those of now)."""
-    threads, target, plain, seconds, nbytes = settings or settings_now()
+    threads, target, plain, seconds, nbytes, nested = settings or settings_now()
     with making:
-        return planned(graph, results, overwrites, threads, target, plain, seconds, nbytes)
+        return planned(graph, results, overwrites, threads, target, plain, seconds, nbytes, nested)
 
 
 def wants_plain_order() -> bool:
