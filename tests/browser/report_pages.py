@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report_models import compiled, curvature, recurrent, trained, transformer
+from report_models import compiled, curvature, gated, recurrent, trained, transformer
 
 import chainrule as cr
 from chainrule import float32, int64
@@ -231,6 +231,7 @@ PAGES: dict[str, Callable[[], Report]] = {
     "transformer": transformer,
     "compiled": compiled,
     "recurrent": recurrent,
+    "gated": gated,
     "curvature": curvature,
     "trained": trained,
 }

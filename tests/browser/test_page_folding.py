@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from waiting import settle
+from waiting import calm, settle
 
 NEAR = 2.0  # pixels of the picture
 MOST_MILLISECONDS = 100.0
@@ -77,7 +77,8 @@ def is_at(box: Box, point: list[float]) -> bool:
 
 
 def check(drawn: dict[str, Any]) -> None:
-    """No boxes overlap; all are in their frames or outside; arrows join boxes."""
+    """No boxes overlap; all are in their frames or outside; arrows join boxes, or the frames of
+    parameters."""
     assert len(drawn["boxes"]) > 1 and drawn["arrows"]
     for (one, here), (other, there) in combinations(drawn["boxes"].items(), 2):
         assert apart(here, there) > 0, f"{one} and {other} overlap"
@@ -86,9 +87,10 @@ def check(drawn: dict[str, Any]) -> None:
             gap = apart(frame, box)
             inside = frame[0] < box[0] and box[2] < frame[2] and frame[1] < box[1] < frame[3]
             assert gap > 0 or inside, f"{one} is on the frame of {key}"
+    frames = [frame for key, frame in drawn["frames"].items() if "parameters of" in key]
     for points in drawn["arrows"]:
         for end in (points[0], points[-1]):
-            assert any(is_at(box, end) for box in drawn["boxes"].values()), points
+            assert any(is_at(box, end) for box in (*drawn["boxes"].values(), *frames)), points
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def check(drawn: dict[str, Any]) -> None:
         "recurrent",
         *(
             pytest.param(name, marks=pytest.mark.exhaustive)
-            for name in ("blocks", "transformer", "compiled", "adam")
+            for name in ("gated", "blocks", "transformer", "compiled", "adam")
         ),
     ],
 )
@@ -128,6 +130,59 @@ def test_an_unfolded_scope_shows_what_is_in_it_and_folds_again(opened) -> None:
     assert "value block.attention.q" in shapes(page)["boxes"]
     page.evaluate(TOGGLE, first)
     assert shapes(page) == before
+
+
+def test_unfolded_parameters_have_one_arrow_and_each_can_be_gone_to(opened) -> None:
+    page = opened("gated")
+    (key,) = folded(page)
+    before = shapes(page)
+    graph = page.locator("#graph")
+    graph.locator(f'[data-key="{key}"]').dblclick()
+    unfolded = shapes(page)
+    check(unfolded)
+    assert unfolded["frames"].keys() == {key, f"backward of {key}"}
+    assert len(unfolded["arrows"]) == len(before["arrows"])
+    titles = page.locator("#graph .frame-group .title").all_text_contents()
+    assert titles == ["9 parameters", "9 gradients"]
+    assert graph.locator("path.line.strong").count() == 1, "the frame is selected"
+    graph.focus()
+    for arrow, name in (("Right", "br"), ("Down", "bh"), ("Left", "Uh"), ("Left", "Wh")):
+        page.keyboard.press(f"Arrow{arrow}")
+        settle(page)
+        assert graph.locator(f'.selected[data-key="value {name}"]').count() == 1, name
+    assert graph.locator("path.line.strong").count() == 1, "the arrow of the frame around it"
+    page.keyboard.press("g")
+    settle(page)
+    assert graph.locator('.selected[data-key="gradient dJ/dWh"]').count() == 1
+    page.keyboard.press("Enter")
+    settle(page)
+    assert shapes(page) == before
+
+
+def test_what_is_folded_among_parameters_is_found(opened) -> None:
+    page = opened("gated")
+    page.locator("#find").fill("bh")
+    page.keyboard.press("Enter")
+    calm(page)
+    assert page.locator('#graph .selected[data-key="value bh"]').count() == 1
+    assert page.locator("#outline-tree .selected").inner_text().startswith("bh")
+    for _ in range(3):
+        page.keyboard.press(".")
+        settle(page)
+    assert page.locator("#graph .node.selected, #graph [data-state=now]").count() > 0
+
+
+def test_the_whole_of_unfolded_parameters_is_in_sight(opened) -> None:
+    page = opened("gated", width=390, height=844, dark=True)
+    page.evaluate(TOGGLE, folded(page)[0])
+    settle(page)
+    page.locator(".narrow-fit").click()
+    calm(page)
+    place = page.locator("#graph").bounding_box()
+    for frame in page.locator("#graph .frame-group").all():
+        box = frame.bounding_box()
+        assert place["y"] <= box["y"] and box["y"] + box["height"] <= place["y"] + place["height"]
+        assert place["x"] <= box["x"] and box["x"] + box["width"] <= place["x"] + place["width"]
 
 
 def test_both_passes_of_a_scope_unfold_from_either(opened) -> None:

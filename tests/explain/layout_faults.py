@@ -124,11 +124,13 @@ def _contains(outer: Rectangle, inner: Rectangle, gap: float) -> bool:
 def frame_contents(
     figure: Figure, placement: Placement
 ) -> Iterator[tuple[str, Rectangle, set[str]]]:
-    """Each frame that is drawn, with the keys of the boxes that belong into it."""
+    """Each frame that is drawn, with the keys of what belongs into it: boxes, and the frames from
+    which arrows come as from one box."""
     shown = [] if figure.hide_forward else [figure.forward]
     for band in (*shown, *figure.further):
         for group in groups_in(band.groups):
-            yield group.key, placement.groups[group.key], members(group)
+            framed = {one.key for one in groups_in([group]) if one.as_one}
+            yield group.key, placement.groups[group.key], members(group) | framed
     home: dict[str, set[str]] = {}
     for upper in (item.key for item in figure.backward.items):
         home.setdefault(figure.under[upper], set()).add(upper)
@@ -137,7 +139,13 @@ def frame_contents(
     for group in groups_in(figure.forward.groups):
         if group.key in placement.mirrored_groups:
             inside = {key for one in members(group) for key in home.get(one, ())}
+            inside |= {below(one.key) for one in groups_in([group]) if one.as_one}
             yield group.key, placement.mirrored_groups[group.key], inside
+
+
+def below(key: str) -> str:
+    """The key of the frame of the backward band below another."""
+    return f"backward of {key}"
 
 
 def _frames(figure: Figure, placement: Placement) -> Iterator[str]:
@@ -212,6 +220,10 @@ def _ends(
 ) -> Iterator[str]:
     items = {item.key: item for band in (*bands, figure.forward) for item in band.items}
     items |= {kept.copy.key: kept.copy for kept in placement.copies}
+    mirrored = {below(key): one for key, one in placement.mirrored_groups.items()}
+    frames = {**placement.groups, **mirrored}
+    boxes = {**frames, **placement.boxes}
+    items = {key: Item(key, Form.FOLDED) for key in frames} | items
     for arrow in placement.arrows:
         name = f"{arrow.source} -> {arrow.target}"
         if len(arrow.points) < 2:
@@ -219,16 +231,16 @@ def _ends(
             continue
         first, second, *_ = arrow.points
         *_, before, last = arrow.points
-        source = placement.boxes[arrow.source]
+        source = boxes[arrow.source]
         if not (_at_border(items[arrow.source], source, first) or _below_words(source, first)):
             yield f"{name} does not start at the border"
-        if not _at_border(items[arrow.target], placement.boxes[arrow.target], last):
+        if not _at_border(items[arrow.target], boxes[arrow.target], last):
             yield f"{name} does not end at the border"
         if arrow.kept and descending:
             continue  # what they join comes apart as scopes are opened
         for key, border, other in ((arrow.source, first, second), (arrow.target, last, before)):
-            centre = placement.boxes[key].centre
-            flat = (placement.boxes[key].width - placement.boxes[key].height) / 2
+            centre = boxes[key].centre
+            flat = (boxes[key].width - boxes[key].height) / 2
             middles = (centre, (centre[0] - flat, centre[1]), (centre[0] + flat, centre[1]))
             if items[key].form is Form.CIRCLE and not any(
                 _in_line(middle, border, other) for middle in middles

@@ -14,6 +14,7 @@ from layout_faults import groups_in
 from chainrule.explain.drawing.figure import Band, Figure, Form, Item, Kept, Link
 
 HEIGHT = 34.0  # of copies
+TOGETHER = 4  # parameters drawn as one that one operator needs again have one copy
 Pair = tuple[str, str]
 
 
@@ -29,9 +30,10 @@ def shown_again(figure: Figure, drawing: Mapping[str, Any]) -> Figure:
         for gradient in [one for one, above in figure.under.items() if above == source]:
             below[circle.replace("operator", "backward", 1), gradient] = f"gradients below {key}"
     kept: dict[Pair, Any] = {}
+    first = _first_of_many(figure)
     for one in figure.kept:
         circle = one.target.replace("backward", "operator", 1)
-        source = boxes.get((one.source, circle), one.source)
+        source = boxes.get((one.source, circle), first.get((one.source, one.target), one.source))
         copy = one.copy
         if source != one.source:
             key = f"saved {source} for {one.target}"
@@ -55,6 +57,19 @@ def shown_again(figure: Figure, drawing: Mapping[str, Any]) -> Figure:
         kept=tuple(kept.values()),
         further=tuple(new[1:]),
     )
+
+
+def _first_of_many(figure: Figure) -> dict[Pair, str]:
+    """Of many parameters that are drawn as one and read by one operator, the first."""
+    groups = groups_in(figure.forward.groups)
+    home = {key: group.key for group in groups if group.as_one for key in group.items}
+    together: dict[Pair, list[Pair]] = {}
+    for one in figure.kept:
+        if one.source in home:
+            read = together.setdefault((home[one.source], one.target), [])
+            read.append((one.source, one.target))
+    many = [pairs for pairs in together.values() if len(pairs) >= TOGETHER]
+    return {pair: pairs[0][0] for pairs in many for pair in pairs}
 
 
 def _keys(drawing: Mapping[str, Any], band: Mapping[str, Any]) -> list[str]:

@@ -203,7 +203,7 @@ def _groups(drawing: Mapping[str, Any], band: Mapping[str, Any]) -> tuple[Group,
             scope["key"],
             tuple(item["key"] for item in items),
             tuple(made[one] for one in inner),
-            0.0,
+            as_one=scope.get("kind") == "parameters",
         )
     return made[0].groups
 
@@ -212,6 +212,7 @@ def folded_figure(figure: Figure, opened: Collection[str], boxes: Mapping[str, A
     """What is to be seen of a figure when only some groups are open: folded ones are items, equal
     links are there once.  Written without regard to how the page does it."""
     home: dict[str, str] = {}  # of items inside folded groups, the outermost of these
+    frames: dict[str, str] = {}  # of items in open groups from which arrows come as from one
     for band in (figure.forward, *figure.further):
         pending = [(group, "") for group in band.groups]
         while pending:
@@ -219,36 +220,49 @@ def folded_figure(figure: Figure, opened: Collection[str], boxes: Mapping[str, A
             outer = outer or ("" if group.key in opened else group.key)
             if outer:
                 home |= dict.fromkeys(group.items, outer)
+            elif group.as_one:
+                frames |= dict.fromkeys(group.items, group.key)
             pending += [(inner, outer) for inner in group.groups]
     below = {one: f"backward of {home[up]}" for one, up in figure.under.items() if up in home}
     seen = home | below
-    shown = [_folded(band, seen, opened, boxes) for band in (figure.forward, *figure.further)]
+    framed = {one: f"backward of {frames[up]}" for one, up in figure.under.items() if up in frames}
+    shown = [
+        _folded(band, seen, frames, opened, boxes) for band in (figure.forward, *figure.further)
+    ]
     kept = tuple(
         Kept(one.source, one.target, Item(f"saved {one.source} for {one.target}", Form.COPY))
         for one in figure.kept
         if one.target not in below
     )
     under = {seen.get(key, key): seen.get(up, up) for key, up in figure.under.items()}
-    return Figure(
-        shown[0], _folded(figure.backward, seen, opened, boxes), under, kept, tuple(shown[1:])
-    )
+    backward = _folded(figure.backward, seen, framed, opened, boxes, mirrored=True)
+    return Figure(shown[0], backward, under, kept, tuple(shown[1:]))
 
 
 def _folded(
-    band: Band, seen: Mapping[str, str], opened: Collection[str], boxes: Mapping[str, Any]
+    band: Band,
+    seen: Mapping[str, str],
+    frames: Mapping[str, str],
+    opened: Collection[str],
+    boxes: Mapping[str, Any],
+    *,
+    mirrored: bool = False,
 ) -> Band:
+    """A band of which only `seen` is drawn; arrows begin at `frames`, or end there if mirrored."""
     items: dict[str, Item] = {}
     for item in band.items:
         key = seen.get(item.key, item.key)
         width, height = boxes[key]["width"], boxes[key]["height"]
         form = item.form if key == item.key else Form.FOLDED
         items[key] = Item(key, form, width, height, item.beside and key == item.key)
-    links = {
-        Link(source, target): None
-        for one in band.links
-        if (source := seen.get(one.source, one.source))
-        != (target := seen.get(one.target, one.target))
-    }
+    links: dict[Link, None] = {}
+    for one in band.links:
+        source, target = (seen.get(key, key) for key in (one.source, one.target))
+        begins, goes = (frames.get(key) for key in (one.source, one.target))
+        if begins != goes:  # what is linked inside a frame has an arrow there
+            source, target = (source, goes or target) if mirrored else (begins or source, target)
+        if source != target:
+            links[Link(source, target)] = None
     groups = tuple(_open_groups(band.groups, opened))
     return Band(tuple(items.values()), tuple(links), groups)
 
@@ -264,5 +278,5 @@ def _open_groups(groups: Sequence[Group], opened: Collection[str]) -> list[Group
             direct = {one.key for one in group.groups}
             items = group.items + tuple(one for one in folded if one in direct)
             inner = tuple(_open_groups(group.groups, opened))
-            found.append(Group(group.key, items, inner, group.label_width))
+            found.append(replace(group, items=items, groups=inner))
     return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from random import Random
 
 import pytest
-from layout_faults import faults
+from layout_faults import faults, members
 from layout_figures import band, random_figure
 from layout_figures import mirrored as with_mirror
 from report_layout_programs import PROGRAMS, clipped_step, transformer
@@ -27,7 +27,7 @@ from chainrule.explain.drawing.figure import Figure, Group, Link, Rectangle
 from chainrule.explain.report.layout_data import drawing_data
 
 pytestmark = needs_node
-RARE = 0.02  # of the states of random figures; in 3,000 of them it is 0.005
+RARE = 0.02  # of the states of random figures; in 3,900 of them it is 0.001
 
 
 def states(seed: int, keys: Sequence[str]) -> list[list[str]]:
@@ -42,6 +42,24 @@ def shown(seed: int) -> Figure:
     return replace(random_figure(seed), hide_forward=False)
 
 
+def with_sources_as_one(figure: Figure) -> Figure:
+    """The figure with the sources beside the flow of each scope in a group that is drawn as one."""
+    beside = {item.key for item in figure.forward.items if item.beside}
+
+    def parted(group: Group) -> Group:
+        sources = tuple(key for key in group.items if key in beside)
+        inner = tuple(map(parted, group.groups))
+        if len(sources) > 1:
+            inner += (Group(f"sources of {group.key}", sources, as_one=True),)
+            group = replace(group, items=tuple(key for key in group.items if key not in beside))
+        return replace(group, groups=inner)
+
+    grouped = {key for one in figure.forward.groups for key in members(one)}
+    outside = tuple(item.key for item in figure.forward.items if item.key not in grouped)
+    whole = parted(Group("all", outside, figure.forward.groups))
+    return replace(figure, forward=replace(figure.forward, groups=whole.groups))
+
+
 def found_faults(figure: Figure, opened: Collection[str], laid: Laid) -> list[str]:
     """What is wrong with one state."""
     shown = folded_figure(figure, opened, laid.boxes)
@@ -54,9 +72,9 @@ def met_between(told: Sequence[str]) -> list[str]:
     return [one for one in told if " lies on " in one]
 
 
-def without_faults(seeds: Sequence[int]) -> None:
+def without_faults(figures: Mapping[int, Figure]) -> None:
     """Lays out random figures with groups in random states, all in one run."""
-    figures = {seed: shown(seed) for seed in seeds if random_figure(seed).forward.groups}
+    figures = {seed: one for seed, one in figures.items() if one.forward.groups}
     opened = {seed: states(seed, group_keys(one.forward.groups)) for seed, one in figures.items()}
     found = laid_out([(figure_data(one), opened[seed]) for seed, one in figures.items()])
     met = []
@@ -73,7 +91,15 @@ def without_faults(seeds: Sequence[int]) -> None:
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize("first", range(0, 160, 20))
 def test_random_figures_in_random_states_have_no_faults(first: int) -> None:
-    without_faults(range(first, first + 20))
+    without_faults({seed: shown(seed) for seed in range(first, first + 20)})
+
+
+@pytest.mark.exhaustive
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("first", range(0, 160, 40))
+def test_sources_from_which_one_arrow_comes_have_no_faults(first: int) -> None:
+    seeds = range(first, first + 40)
+    without_faults({seed: with_sources_as_one(shown(seed)) for seed in seeds})
 
 
 @pytest.mark.slow

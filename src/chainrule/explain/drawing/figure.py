@@ -48,7 +48,8 @@ class Group:
     """A scope drawn as a frame around its items and the frames inside it.
 
     `label_width` is what its title needs.  Groups with the same `pattern` (not "") look alike:
-    their items, links and inner groups correspond in order.
+    their items, links and inner groups correspond in order.  Arrows from sources in a group that is
+    drawn `as_one` begin at its frame; only the report page has such groups.
     """
 
     key: str
@@ -56,6 +57,7 @@ class Group:
     groups: tuple[Group, ...] = ()
     label_width: float = 0.0
     pattern: str = ""
+    as_one: bool = False
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from chainrule.explain.report.layout_looks import (
 from chainrule.explain.report.layout_nested import Boxes, Kept, Layouts, Pair, nested_data
 from chainrule.explain.report.layout_parameters import (
     merged_copies,
+    parameter_bundles,
     parameter_scopes,
     parameters_box,
 )
@@ -52,7 +53,9 @@ class PageBand:
         self.bundles: list[Bundle] = []
         if not few:
             self._bundle(copied(flat))
-        self.whole = page_scopes(units, flat.units, name, boxes_of_units(self.flat))
+        several = parameter_bundles(self.flat)
+        bundled = {entry.key for bundle in several for entry in bundle.entries[1:]}
+        self.whole = page_scopes(units, flat.units, name, boxes_of_units(self.flat, bundled))
         if not few:
             self._bundle(distant(self.flat, Homes(self.flat, self.whole)))
             self._bundle(shared(self.flat, Homes(self.flat, self.whole)))
@@ -60,8 +63,9 @@ class PageBand:
         self.parameters = parameter_scopes(self.flat, self.homes)
         self.copies: dict[tuple[str, str], Look] = {}  # of several parameters at once
         if self.mirror:
-            several = self.parameters.values()
-            self.mirror, self.copies = merged_copies(self.mirror, several, self.looks)
+            self.mirror, self.copies = merged_copies(
+                self.mirror, self.parameters.values(), self.looks
+            )
         self.every = scopes_in(self.whole)
         self.items = self._items(self.flat)
         self.mirrored = self._items(self.mirror.band) if self.mirror else ()
@@ -150,7 +154,9 @@ class PageBand:
         for one in reversed(self.every):
             inner = tuple(made[scope] for scope in one.inner)
             width = title_width(told[one.key]["title"]) if one is not self.whole else 0.0
-            made[one] = Group(one.key, tuple(members[one]), inner, width)
+            made[one] = Group(
+                one.key, tuple(members[one]), inner, width, as_one=one in self.parameters
+            )
         return made[self.whole].groups
 
     def _told(self) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ of a vertex is such a number, or that of a scope.
     {"items": [{key, form, role, width, height, label, number, name, makes, tip, beside?, of?,
       caption?, below?, again?}],
      "bands": [{pass, note, first, count,   items[first : first + count]
-                "scopes": [{parent, key, kind, title, count, path, operators, values,
+                "scopes": [{parent, key, kind, title, below?, count, path, operators, values,
                             box, mirror, things, layout, kept}]}],
      "backward": {band, note, first, count, under,    of each item the number of that above it
                   kept: [[number above, number of the item, [saved, ...], {label, tip}?], ...]}
@@ -17,11 +17,13 @@ of a vertex is such a number, or that of a scope.
                   inner?, units?, lanes?}],
      "open": [keys], "colours": {...}}
 
-scopes[0] is the band itself; `kept` of a scope are places in that of `backward`.  Of a layout
-`kinds` are those of the vertices: 0 an entry, 1 an item, 2 a scope inside, 3 an exit (entries and
-exits are ports; their thing is the item whose value goes through); `connections` are four numbers
-each (start, end, which exit of the start, which entry of the end).  The x of vertices begins at the
-left end; y grows away from the middle between both bands, from 0 at the lowest row.
+scopes[0] is the band itself; `below` is the title of the frame in the backward band, where that is
+another; `kept` of a scope are places in that of `backward`.  Of a layout `kinds` are those of the
+vertices: 0 an entry, 1 an item, 2 a scope inside, 3 an exit (entries and exits are ports; their
+thing is the item whose value goes through); `connections` are four numbers each (start, end, which
+exit of the start, which entry of the end).  One that starts at a scope without exits leaves its
+frame.  The x of vertices begins at the left end; y grows away from the middle between both bands,
+from 0 at the lowest row.
 
     forward, backward: {y, low, high,     of the vertices, and of the frame
                         legs: [0 (not drawn) or [first track, lane, last track,]? dx, dy, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from chainrule.explain.drawing.bands import Flat
 from chainrule.explain.drawing.figure import Form
@@ -10,13 +10,14 @@ from chainrule.explain.drawing.units import Unit
 from chainrule.explain.report.outline_groups import MOST_INSIDE, PageScope, scopes_in
 
 
-def boxes_of_units(band: Flat) -> dict[Unit, int]:
-    """How many boxes each unit needs: its circle, its square, and sources that it reads first."""
+def boxes_of_units(band: Flat, bundled: Collection[str]) -> dict[Unit, int]:
+    """How many boxes each unit needs: its circle, its square, and sources that it reads first,
+    but for `bundled` ones, which are shown by the box of another."""
     found: dict[Unit, int] = {}
     waiting = 0
     for entry in band.entries:  # sources come just before the first circle that reads them
         if entry.unit is None:
-            waiting += 1
+            waiting += entry.key not in bundled
         else:
             found[entry.unit] = found.get(entry.unit, 0) + 1 + waiting
             waiting = 0

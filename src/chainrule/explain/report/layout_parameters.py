@@ -16,9 +16,8 @@ from chainrule.explain.report.outline_groups import Kind, PageScope
 from chainrule.graph.node import Node
 
 
-def parameter_scopes(band: Flat, homes: Homes) -> dict[PageScope, Bundle]:
-    """Puts parameters that the same operators read, and nothing else does, in scopes of their own;
-    with what is in each.  The homes are changed."""
+def parameter_bundles(band: Flat) -> list[Bundle]:
+    """Many parameters that the same operators read, and nothing else does."""
     readers: dict[str, dict[str, None]] = {}
     for source, target in band.links:
         readers.setdefault(source, {})[target] = None
@@ -27,15 +26,23 @@ def parameter_scopes(band: Flat, homes: Homes) -> dict[PageScope, Bundle]:
         is_parameter = one.role is Role.PARAMETER and one.form is Form.SQUARE
         if is_parameter and one.beside and one.key in readers:
             together.setdefault(tuple(readers[one.key]), []).append(one)
+    return [
+        Bundle(f"parameters of {targets[0]}", "parameters", tuple(entries))
+        for targets, entries in together.items()
+        if len(entries) >= FEWEST
+    ]
+
+
+def parameter_scopes(band: Flat, homes: Homes) -> dict[PageScope, Bundle]:
+    """Puts the bundles of parameters in scopes of their own, which are added to the homes."""
     found: dict[PageScope, Bundle] = {}
-    for targets, entries in together.items():
-        around = {homes.of[one.key] for one in entries}
-        if len(entries) < FEWEST or len(around) > 1:
-            continue
-        bundle = Bundle(f"parameters of {targets[0]}", "parameters", tuple(entries))
-        scope = PageScope(bundle.key, Kind.PARAMETERS, bundle.title)
-        homes.add(scope, around.pop(), [one.key for one in entries])
-        found[scope] = bundle
+    for bundle in parameter_bundles(band):
+        keys = [one.key for one in bundle.entries]
+        around = {homes.of[key] for key in keys}
+        if len(around) == 1:
+            scope = PageScope(bundle.key, Kind.PARAMETERS, bundle.title)
+            homes.add(scope, around.pop(), keys)
+            found[scope] = bundle
     return found
 
 
@@ -66,10 +73,11 @@ def merged_copies(
 
 
 def parameters_box(bundle: Bundle, mirror: Mirror | None, looks: Looks) -> dict[str, Any]:
-    """The `box` of folded parameters, and the `mirror` of their gradients below it, if any."""
+    """The `box` of folded parameters; if they have gradients, the `mirror` below it, and the title
+    `below` of its frame."""
     below = None if mirror is None else mirrored(bundle, mirror)
     found = {"box": _box(bundle, looks)}
-    return found if below is None else found | {"mirror": _box(below, looks)}
+    return found if below is None else found | {"mirror": _box(below, looks), "below": below.title}
 
 
 def _box(bundle: Bundle, looks: Looks) -> Mapping[str, Any]:

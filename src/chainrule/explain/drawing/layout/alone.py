@@ -164,7 +164,10 @@ def _ports(
         if vertex not in bases:
             return Port.NONE
         inner = found[scope.vertices[vertex].thing]
-        place = len(inner.x) - len(inner.contents.scope.exits) + number if leaves else number
+        exits = len(inner.contents.scope.exits)
+        if leaves and not exits:
+            return Port.LEVEL  # the frame itself
+        place = len(inner.x) - exits + number if leaves else number
         base = bases[vertex]
         if inner.units is None:
             cells = inner.grid.cells

@@ -44,7 +44,8 @@ class Grid:
 class Task:
     """A scope to be arranged.  `inner` has the grid of an inner scope, None for other vertices;
     `beside` marks sources that are no part of the flow; `framed` says whether the first and the
-    last column are for ports; `by_the_book` asks for the manner of small flat figures."""
+    last column are for ports; `by_the_book` asks for the manner of small flat figures; where
+    nothing is connected, the widest item is `times` as wide as high."""
 
     kinds: tuple[Kind, ...]
     beside: tuple[bool, ...]
@@ -52,6 +53,7 @@ class Task:
     connections: tuple[Connection, ...]
     framed: bool
     by_the_book: bool
+    times: float
 
     def height(self, vertex: int) -> int:
         """How many rows the vertex takes."""

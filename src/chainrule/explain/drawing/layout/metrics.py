@@ -16,6 +16,7 @@ PORT_GAP = 30.0  # beside the border of a frame
 ROW_GAP = 44.0  # between rows of items: 96 apart
 LANE_GAP = 22.0  # between a row of items and one of lanes
 LANES_GAP = 12.0  # between rows of lanes
+CLOSE_GAP = 12.0  # between items and beside them, where no arrow runs
 TRACK_GAP = 8.0
 BEFORE_TRACKS = 12.0
 AFTER_TRACKS = 24.0  # where arrows bend into their targets
@@ -80,11 +81,11 @@ def across(whole: Whole, pieces: Pieces, sizes: Iterable[tuple[int, float]]) -> 
     wide = {}
     for number in reversed(whole.frames):
         frame = whole.frames[number]
-        gaps = _gaps(frame.columns, pieces.tracks, PORT_GAP)
+        gaps = _gaps(whole, frame.columns, pieces.tracks, PORT_GAP)
         gaps[-2] += max(frame.label_width + 2 * PAD - _sum(frame.columns, widths, gaps), 0.0)
         wide[number] = _set_out(frame.columns, pieces.tracks, widths, gaps, (centres, tracks))
         widths[frame.column] = max(widths[frame.column], wide[number])
-    gaps = _gaps(whole.top, pieces.tracks, COLUMN_GAP)
+    gaps = _gaps(whole, whole.top, pieces.tracks, COLUMN_GAP)
     sides = {TOP: (0.0, _set_out(whole.top, pieces.tracks, widths, gaps, (centres, tracks)))}
     for number, frame in whole.frames.items():
         left = centres[frame.column] - wide[number] / 2
@@ -100,12 +101,13 @@ def _need(count: int) -> float:
     return BEFORE_TRACKS + (count - 1) * TRACK_GAP + AFTER_TRACKS if count else 0.0
 
 
-def _gaps(columns: range, counts: Sequence[int], outermost: float) -> list[float]:
+def _gaps(whole: Whole, columns: range, counts: Sequence[int], outermost: float) -> list[float]:
     """The widths of the channels of a scope; `outermost` is the least of those beside ports."""
     last = len(columns)
     gaps = []
     for place, column in enumerate((*columns, columns.stop)):
         least = outermost if place in (1, last - 1) else COLUMN_GAP
+        least = least if whole.stretches else CLOSE_GAP
         gaps.append(max(least if 0 < place < last else 0.0, _need(counts[column])))
     return gaps
 
@@ -148,7 +150,7 @@ def along(whole: Whole, extents: Iterable[Extent], titles: Titles) -> Along:
     rows = [0.0]
     for lower, upper in pairwise(range(whole.rows)):
         count = filled[lower] + filled[upper]
-        gap = (LANES_GAP, LANE_GAP, ROW_GAP)[count]
+        gap = (LANES_GAP, LANE_GAP, ROW_GAP)[count] if whole.stretches else CLOSE_GAP
         rows.append(rows[-1] + above[lower] + gap + below[upper])
     return Along(rows, tops, bottoms, rows[-1] + above[-1], -below[0])
 

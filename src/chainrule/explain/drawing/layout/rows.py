@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil, sqrt
 
 from chainrule.explain.drawing.layout.columns import Columns, columns_of, leaves_of
 from chainrule.explain.drawing.layout.flow import Flow, flow_of
@@ -15,8 +16,19 @@ TRUNKS = 4  # of the lanes of one source, the latest so many are tried again for
 
 def arrange(task: Task) -> Grid:
     """Puts a scope on a grid."""
+    if task.framed and not task.connections:
+        return _packed(len(task.kinds), task.times)
     flow = flow_of(task)
     return _Rows(task, flow, columns_of(task, flow)).grid()
+
+
+def _packed(count: int, times: float) -> Grid:
+    """What nothing connects stands in full rows, the first one above left: about twice as wide as
+    high, because the same stands below in the backward pass."""
+    rows = ceil(count / max(round(sqrt(2 * count / times)), 1))
+    across = ceil(count / rows)
+    cells = tuple((1 + place % across, rows - 1 - place // across) for place in range(count))
+    return Grid(across + 2, rows, cells, (), (), ())
 
 
 class _Rows:

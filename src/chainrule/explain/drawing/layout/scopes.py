@@ -44,12 +44,18 @@ class Connection:
 
 @dataclass
 class Scope:
-    """Vertices in the order of the figure, entries first and exits last, and what connects them."""
+    """Vertices in the order of the figure, entries first and exits last, and what connects them.
+
+    One that is `as_one` has no exits: what reads a value in it is connected with the scope, and
+    gets the value of the `first` item that is read.
+    """
 
     number: int
     parent: int = TOP
     key: str = ""
     label_width: float = 0.0
+    as_one: bool = False
+    first: int = -1
     vertices: list[Vertex] = field(default_factory=list)
     connections: list[Connection] = field(default_factory=list)
     entries: dict[int, int] = field(default_factory=dict)  # item outside -> which entry
@@ -97,7 +103,7 @@ def _scopes(
     while pending:
         group, parent = pending.pop()
         number = len(scopes) - 1
-        scopes[number] = Scope(number, parent, group.key, group.label_width)
+        scopes[number] = Scope(number, parent, group.key, group.label_width, group.as_one)
         home.update((number_of[key], number) for key in group.items)
         pending += [(inner, number) for inner in reversed(group.groups)]
     filled = set(home.values())
@@ -119,11 +125,16 @@ def _steps(
     start: tuple[Kind, int] = (Kind.ITEM, source)
     end: tuple[Kind, int] = (Kind.ITEM, target)
     after: list[Step] = []
+    if outward != inward and scopes[outward].as_one:
+        if scopes[outward].first < 0:
+            scopes[outward].first = source
+        source = scopes[outward].first
     while outward != inward:
         if depth[outward] >= depth[inward]:
             scope = scopes[outward]
-            scope.exits.setdefault(source, len(scope.exits))
-            yield outward, start, (Kind.EXIT, source), source
+            if not scope.as_one:
+                scope.exits.setdefault(source, len(scope.exits))
+                yield outward, start, (Kind.EXIT, source), source
             start, outward = (Kind.INNER, outward), scope.parent
         else:
             scope = scopes[inward]
@@ -169,7 +180,7 @@ def _connect(scopes: dict[int, Scope], steps: list[list[Step]]) -> tuple[tuple[L
             one = Connection(
                 places[start],
                 places[end],
-                scopes[first.thing].exits[source] if first.kind is Kind.INNER else 0,
+                scopes[first.thing].exits.get(source, 0) if first.kind is Kind.INNER else 0,
                 scopes[last.thing].entries[source] if last.kind is Kind.INNER else 0,
             )
             way.append(Leg(number, known[number].setdefault(one, len(known[number]))))

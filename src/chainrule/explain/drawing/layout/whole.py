@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chainrule.dataclass import dataclass
@@ -79,7 +79,7 @@ def assemble(
 def arrange_all(parts: Nest, items: tuple[Item, ...], *, folded: bool = False) -> dict[int, Grid]:
     """The grid of every scope; where scopes are `folded`, each is a cell of the one around it."""
     beside = frozenset(number for number, item in enumerate(items) if item.beside)
-    aside = {number for number in parts.scopes if folded and _is_aside(parts, number, beside)}
+    aside = {number for number, scope in parts.scopes.items() if scope.as_one}
     flat = len(parts.scopes) - len(aside) == 1 and len(items) <= BY_THE_BOOK
     grids: dict[int, Grid] = {}
     known: dict[object, Grid] = {}
@@ -100,6 +100,7 @@ def arrange_all(parts: Nest, items: tuple[Item, ...], *, folded: bool = False) -
             tuple(scope.connections),
             number != TOP,
             flat and number == TOP,
+            1.0 if scope.connections else _times(scope, items),
         )
         # Grids of equal scopes are one object, so that comparing them is quick.
         shape = (
@@ -108,6 +109,7 @@ def arrange_all(parts: Nest, items: tuple[Item, ...], *, folded: bool = False) -
             tuple(map(id, task.inner)),
             tuple(map(_plain, task.connections)),
             task.framed,
+            task.times,
         )
         if shape not in known:
             known[shape] = arrange(task)
@@ -115,10 +117,10 @@ def arrange_all(parts: Nest, items: tuple[Item, ...], *, folded: bool = False) -
     return grids
 
 
-def _is_aside(parts: Nest, number: int, beside: Collection[int]) -> bool:
-    """Whether there is nothing in a scope but sources that are no part of the flow."""
-    inside = [one for one in parts.scopes[number].vertices if one.kind is not Kind.EXIT]
-    return number != TOP and all(one.kind is Kind.ITEM and one.thing in beside for one in inside)
+def _times(scope: Scope, items: tuple[Item, ...]) -> float:
+    """How many times as wide as high the widest item of a scope is."""
+    inside = [items[one.thing] for one in scope.vertices if one.kind is Kind.ITEM]
+    return max((one.width / one.height for one in inside), default=1.0)
 
 
 def _plain(one: Connection) -> tuple[int, int, int, int]:

@@ -31,9 +31,7 @@ export function createActions(model, store, scopes) {
     reveal(selected, asked = true, part = null) {
       const open = new Set(store.state.open);
       const key = scopes.keyOf(selected);
-      for (const scope of key === null ? [] : scopes.around(key)) {
-        if (scopes.branches.get(scope).kind !== "parameters") open.add(scope); // one box says it
-      }
+      for (const scope of key === null ? [] : scopes.around(key)) open.add(scope);
       const wasHidden = open.size > store.state.open.size;
       store.set(wasHidden ? { open, selected, asked, part } : { selected, asked, part });
       if (key !== null) actions.graph?.show(key, wasHidden);

@@ -240,7 +240,9 @@ export class GraphView {
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (isArrow(event.key)) {
-      const key = neighbour(this.layout.boxes, this.held, event.key);
+      const { held } = this;
+      const start = held === null ? null : this.boxOf(held);
+      const key = neighbour(this.layout.boxes, held, start, event.key);
       if (key !== null) {
         this.select(key, this.page.store.state.asked);
         this.show(key);
@@ -268,11 +270,11 @@ export class GraphView {
   }
 }
 
-/** The rectangle that all boxes are in, and a little more; of nothing that of the layout. */
-function worldOf({ boxes, width, height }) {
+/** The rectangle that all boxes and frames are in, and a little more; of nothing that of the layout. */
+function worldOf({ boxes, frames, width, height }) {
   if (!boxes.size) return { x: 0, y: 0, width, height };
   let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
-  for (const box of boxes.values()) {
+  for (const box of [...boxes.values(), ...frames]) {
     left = Math.min(left, box.x);
     right = Math.max(right, box.x + box.width);
     top = Math.min(top, box.y);

@@ -7,12 +7,12 @@ const ACROSS_COUNTS = 2.2;
  * The key of the nearest box in a direction, of one that is not a small copy; null if none is.
  * @param {Map<string, any>} boxes
  * @param {string|null} from key
+ * @param {any} start the place of what has this key, a box or a frame; null if nothing has
  * @param {string} arrow name of the key pressed
  * @returns {string|null}
  */
-export function neighbour(boxes, from, arrow) {
+export function neighbour(boxes, from, start, arrow) {
   const direction = DIRECTIONS[arrow];
-  const start = from === null ? null : boxes.get(from);
   if (!direction) return null;
   if (!start) return boxes.keys().next().value ?? null;
   const [x, y] = boxMiddle(start);

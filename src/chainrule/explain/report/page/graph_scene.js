@@ -157,7 +157,11 @@ export class GraphScene {
   }
 
   #decorateLines(selected) {
-    const marked = new Set([...this.shown.keys()].filter((key) => this.isSame(key, selected)));
+    const { scopes } = this.page;
+    const wanted = scopes.keyOf(selected);
+    const frames = wanted === null ? [] : scopes.frames(wanted);
+    const boxes = [...this.shown.keys()].filter((key) => this.isSame(key, selected));
+    const marked = new Set([...boxes, ...frames]);
     const isLater = (key) => {
       const box = this.layout.boxes.get(key);
       return box !== undefined && this.states.stateOf(box) === "later";

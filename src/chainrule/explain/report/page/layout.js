@@ -75,7 +75,8 @@ class Picture {
     if (!own) return;
     const mirrored = pass === "backward";
     if (scope) {
-      const { key, title } = indexed.scopes[scope];
+      const { key, title: above, below = above } = indexed.scopes[scope];
+      const title = mirrored ? below : above;
       const y = toPicture(scope, [0, mirrored ? own.low : own.high])[1];
       const [left] = toPicture(scope, [0, 0]);
       const { width } = size;
@@ -270,7 +271,8 @@ export function pathTo(drawing, key) {
   return path.reverse();
 }
 
-function isMirrored(drawing, key) {
+/** Whether an item or the box of a scope is in the backward band. @returns {boolean} */
+export function isMirrored(drawing, key) {
   const index = indexFor(drawing);
   return (index.items.get(key) ?? index.scopes.get(key))?.mirrored ?? false;
 }

@@ -25,10 +25,11 @@ export function arrowsOf(indexed, sizes, pass, toPicture) {
   for (const [scope, { layout, inside, [pass]: own }] of sizes) {
     if (!own) continue;
     layout.kinds.forEach((kind, vertex) => {
-      if (inside.has(vertex) || (kind !== VERTEX.ITEM && kind !== VERTEX.INNER)) return;
+      if (kind !== VERTEX.ITEM && kind !== VERTEX.INNER) return;
       const source = { scope, vertex };
-      const exits = kind === VERTEX.ITEM ? 1 : exitCount(layoutInside(indexed, scope, vertex));
-      for (let exit = 0; exit < exits; exit++) {
+      const exits = kind === VERTEX.ITEM ? 0 : exitCount(layoutInside(indexed, scope, vertex));
+      if (exits && inside.has(vertex)) return;
+      for (let exit = 0; exit < Math.max(exits, 1); exit++) {
         for (const { way, target } of follow(indexed, sizes, pass, source, exit)) {
           const name = `${scope} ${vertex} ${target.scope} ${target.vertex}`;
           const points = joinedPoints(way.map(pointsOf));
@@ -87,7 +88,10 @@ function legPoints(size, connection, pass) {
   const offsets = bent ? leg.slice(3) : leg;
   const [first, lane, last] = bent ? leg : [null, null, null];
   let start = [x[from] + offsets[0], own.y[from] + offsets[1]];
-  if (inside.has(from)) start = portOf(size, from, pass, 1, exit);
+  if (inside.has(from)) {
+    const hasPorts = exitCount(size.inside.get(from).size.layout);
+    start = hasPorts ? portOf(size, from, pass, 1, exit) : onFrame(size, from, pass, offsets);
+  }
   let ends = [];
   for (let place = 2; place < offsets.length; place += 2) {
     ends.push([x[to] + offsets[place], own.y[to] + offsets[place + 1]]);
@@ -110,6 +114,14 @@ function portOf(size, vertex, pass, side, port) {
   const place = side > 0 ? exitOf(inner.layout, port) : port;
   const height = size[pass].y[vertex] + inner[pass].y[place] - size.baseOf(vertex, pass);
   return [size.x[vertex] + (side * inner.width) / 2, height];
+}
+
+/** Where an arrow leaves the frame of an open scope without ports: there where it leaves its box. */
+function onFrame(size, vertex, pass, [dx, dy]) {
+  const { size: inner } = size.inside.get(vertex);
+  const level = size[pass].y[vertex];
+  if (dy < 0) return [size.x[vertex] + dx, level - size.baseOf(vertex, pass) + inner[pass].low];
+  return [size.x[vertex] + inner.width / 2, level + dy];
 }
 
 /** One line through points, without those in the middle of straight pieces. */

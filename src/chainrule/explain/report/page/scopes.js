@@ -1,6 +1,7 @@
 // The drawing's scopes as a tree, and which box stands for which value.
 
-import { boxOf, pathTo, scopeOf } from "./layout.js";
+import { boxOf, isMirrored, pathTo, scopeOf } from "./layout.js";
+import { mirroredKey } from "./layout_index.js";
 
 const ITEM_INSIDE = 1;
 const SCOPE_INSIDE = 2;
@@ -112,6 +113,17 @@ export class Scopes {
    */
   around(key) {
     return pathTo(this.drawing, key);
+  }
+
+  /**
+   * The keys of the frames around a box, and of its own if it is a scope.
+   * @param {string} key
+   * @returns {string[]}
+   */
+  frames(key) {
+    const mirrored = isMirrored(this.drawing, key);
+    const own = scopeOf(this.drawing, key) ? [this.bare(key)] : [];
+    return [...this.around(key), ...own].map((one) => (mirrored ? mirroredKey(one) : one));
   }
 
   /**
