@@ -13,13 +13,17 @@ class Home:
 
     The names in `newer` are out of date in memory: the device has their current values.  Call
     `come_back` before you read the memory, and `moved_in` before you write it.  `bring` reads an
-    array that is away, and `where` says on which devices those are: see `move_to`.
+    array that is away, and `where` says on which devices those are: see `move_to`.  `left` are the
+    arrays that the last run left, and `left_as` the names that it expected them as: as long as they
+    are those that are away.
     """
 
     def __init__(self, memory: Mapping[str, np.ndarray]) -> None:
         self.memory = memory
         self.away: dict[str, Any] = {}
         self.newer: set[str] = set()
+        self.left: list[Any] = []
+        self.left_as: Sequence[str] | None = None
         self.where: Any = None
         self.bring: Callable[[Any], np.ndarray] = np.asarray
         self._coming: tuple[Sequence[str], list[Any]] | None = None
@@ -33,7 +37,8 @@ class Home:
         self.ahead, self.sent = ahead, {}
 
     def expect(self, names: Sequence[str], made: list[Any]) -> None:
-        """A run takes over the arrays of these names; at its end, `made` has their new values.
+        """A run takes over the arrays of these names; at its end, what it gives is in `made`, first
+        of all the new values of these.
 
         A signal handler that looks at that moment finds them here.
         """
@@ -44,9 +49,10 @@ class Home:
         if self._coming is not None:
             names, made = self._coming
             if made:
+                left = made[0][0]
                 self.newer.update(names)
-                self.away.update(zip(names, made[0], strict=True))
-                self._coming = None
+                self.away.update(zip(names, left, strict=True))
+                self.left, self.left_as, self._coming = left, names, None
 
     def come_back(self) -> None:
         """Bring the memory up to date; the device keeps its arrays."""
@@ -61,7 +67,12 @@ class Home:
         self.settle()
         if self.away:
             self.come_back()
-            self.away.clear()
+            self._clear()
+
+    def put_back(self, names: Sequence[str], arrays: Sequence[Any]) -> None:
+        """A run failed that had taken over these arrays: they are away as before."""
+        self.left, self.left_as = [], None
+        self.away.update(zip(names, arrays, strict=True))
 
     def move_to(self, where: Any, bring: Callable[[Any], np.ndarray] = np.asarray) -> None:
         """From now on arrays that are away are on these devices: those on others come back."""
@@ -73,4 +84,8 @@ class Home:
         """Keep the memory as it is, and drop what the device has."""
         self._coming = None
         self.newer.clear()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.left, self.left_as = [], None
         self.away.clear()

@@ -205,3 +205,42 @@ def test_what_the_objective_carries_may_be_given(steps: Any) -> None:
         found.append({name: state[name] for name in state})
     for name, value in found[0].items():
         np.testing.assert_allclose(value, found[1][name], rtol=1e-12)
+
+
+def test_a_number_that_only_changes_its_sign_is_sent_again() -> None:
+    """0.0 == -0.0, but what is computed of them differs."""
+
+    def signed(w: float64["3"], rate=0.0):
+        J = np.sum(w * np.copysign(1.0, rate))
+        return J
+
+    xla, reference = (
+        cr.training_step(signed, "w", cr.sgd(0.1), executor=one) for one in ("xla", "reference")
+    )
+    state, wanted = (one.init(w=np.ones(3)) for one in (xla, reference))
+    for rate in (0.0, 0.0, -0.0, 0.0, -1.0):
+        assert xla(state, rate=rate) == reference(wanted, rate=rate)
+    same(state, wanted)
+
+
+def test_an_index_in_any_order_and_of_any_integers_is_looked_at() -> None:
+    def table(y: Any, E: float64["4 3"]):
+        J = np.mean(np.take(E, y, axis=0) ** 2)
+        return J
+
+    E = RANDOM.normal(size=(4, 3))
+    for dtype in (np.int8, np.uint8, np.int64, np.uint64):
+        y = np.array([[0, 3, 1, 2], [3, 3, 0, 2]], dtype)
+        step, reference = (
+            cr.training_step(table, "E", cr.sgd(0.1), executor=one, y=y)
+            for one in ("xla", "reference")
+        )
+        state, wanted = (one.init(E=E) for one in (step, reference))
+        for given in (y, y.copy(order="F"), y[:, ::-1]):
+            np.testing.assert_allclose(step(state, y=given), reference(wanted, y=given), 1e-12)
+        for wrong in (4, 100, *((-5, -100) if np.dtype(dtype).kind == "i" else (255,))):
+            bad = y.copy(order="F")
+            bad[1, 2] = wrong
+            with pytest.raises(IndexOutOfRangeError, match=f"index {wrong} "):
+                step(state, y=bad)
+        same(state, wanted)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,36 +21,60 @@ if TYPE_CHECKING:
 
 
 class Arguments:
-    """Arrays for the nodes of `given`: those of `order` by position, the others on the device."""
+    """Arrays for the nodes of `given`: those of `order` by position, the others on the device.
+
+    Of these, `numbers` are sent again where they have changed.
+    """
 
     def __init__(
         self,
+        program: XlaProgram,
         given: Sequence[Node],
         order: Sequence[Node | None],
         there: Mapping[Node, Any],
-        shape_of: Callable[[Node], tuple[int, ...]],
+        numbers: Mapping[Node, np.ndarray] | None = None,
     ) -> None:
-        self.kinds = [None if one is None else (one.dtype, shape_of(one)) for one in order]
-        position = {node: place for place, node in enumerate(order) if node is not None}
+        self.program, self.given = program, given
+        read = [(place, one) for place, one in enumerate(order) if one is not None]
+        position = {node: place for place, node in read}
+        slots = {node: slot for slot, node in enumerate(given)}
         self.base = [there.get(node) for node in given]
-        self.moved = [(slot, position[x]) for slot, x in enumerate(given) if x in position]
+        self._moved = [
+            (slots.get(node), place, node.dtype, program.shape_given(node)) for place, node in read
+        ]
         self.is_whole = all(node in position or node in there for node in given)
+        own = numbers or {}
+        self._slots = [slot for slot, node in enumerate(given) if node in own]
+        self._numbers = [own[given[slot]] for slot in self._slots]
+        self._bits: list[bytes] = []
 
-    def fit(self, arrays: Sequence[Any]) -> bool:
-        """Whether all are arrays that code takes as they are."""
-        for array, kind in zip(arrays, self.kinds, strict=True):
-            if kind is not None and (
-                type(array) is not np.ndarray or array.dtype != kind[0] or array.shape != kind[1]
-            ):
-                return False
-        return True
-
-    def of(self, arrays: Sequence[Any]) -> list[Any]:
-        """What code takes."""
+    def of(self, arrays: Sequence[Any]) -> list[Any] | None:
+        """What code takes; None where an array is not taken as it is."""
+        if [one.tobytes() for one in self._numbers] != self._bits:
+            self._send_numbers()
         found = self.base.copy()
-        for slot, place in self.moved:
-            found[slot] = arrays[place]
+        for slot, place, dtype, shape in self._moved:
+            array = arrays[place]
+            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                return None
+            if slot is not None:
+                found[slot] = array
         return found
+
+    def of_values(self, values: Mapping[Node, Any]) -> list[Any]:
+        """What code takes, of arrays and numbers by node."""
+        self._send_numbers()
+        return [
+            np.asarray(values[node], node.dtype) if node in values else one
+            for node, one in zip(self.given, self.base, strict=True)
+        ]
+
+    def _send_numbers(self) -> None:
+        """Copies of the numbers, as they are now."""
+        self._bits = []
+        for slot, number in zip(self._slots, self._numbers, strict=True):
+            self.base[slot] = self.program.sent(self.given[slot], number)
+        self._bits = [one.tobytes() for one in self._numbers]
 
 
 class XlaCall:
@@ -67,16 +90,14 @@ class XlaCall:
         code = program.code
         fixed = {node: program.sent(node, one) for node, one in self.fixed.items()}
         there = {**program.constants, **fixed}
-        self.arguments = Arguments(program.given, order, there, program.shape_given)
+        self.arguments = Arguments(program, program.given, order, there)
         self.code, self.jitted = code, code.jitted
         self.is_short = self.arguments.is_whole and list(self.results) == program.computed
 
     def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
         """See `Call.__call__`."""
-        if not self.is_short or not self.arguments.fit(arrays):
-            return None
-        given = self.arguments.of(arrays)
-        if self.code.is_out_of_range(given):
+        given = self.arguments.of(arrays) if self.is_short else None
+        if given is None or self.code.is_out_of_range(given):
             return None
         self.code.refuse_too_much(given)
         try:
@@ -101,6 +122,8 @@ class XlaHeldCall:
     in it, when the device may have lost the arrays, then finds them there.
     """
 
+    is_spread = False  # over several devices, to which arguments are sent
+
     def __init__(
         self,
         program: XlaProgram,
@@ -124,23 +147,20 @@ class XlaHeldCall:
         self.moved = [self.names[node] for node in self.overwritten.values()]
         self.given = given_of(self.computed, self.overwritten)
         self.code = program.code_for(self.computed, self.overwritten)
-        self.arguments = Arguments(self.given, order, program.constants, program.shape_given)
+        numbers = {node: array for node, array in held.items() if node not in self.names}
+        self.arguments = Arguments(program, self.given, order, program.constants, numbers)
         stays = [(slot, x) for slot, x in enumerate(self.given) if x in self.names]
         self.stays = [(slot, self.names[node]) for slot, node in stays]
-        self.numbers = [
-            (slot, x) for slot, x in enumerate(self.given) if x in held and x not in self.names
-        ]
-        self._numbers: dict[Node, tuple[Any, Any]] = {}
         self.before: dict[Node, np.ndarray] = {}
         self.raised: BaseException | None = None
         self.is_cold = True
         self.sent_ahead = SentAhead(program, order, home)
+        self.wide = wide()
 
     def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
         """See `Call.__call__`."""
-        if self.is_cold or not self.arguments.fit(arrays):
-            return None
-        return self._run(self.arguments.of(arrays))
+        given = None if self.is_cold else self.arguments.of(arrays)
+        return None if given is None else self._run(given)
 
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """See `Call.take`; the values of inputs that are held are those of their arrays."""
@@ -149,36 +169,35 @@ class XlaHeldCall:
             self.home.come_back()
             arrays = {**self.held, **given}
             self.before = {x: given_value(x, arrays) for x in self.results if is_given(x)}
-        found = [
-            np.asarray(given[node], node.dtype) if node in given else one
-            for node, one in zip(self.given, self.arguments.base, strict=True)
-        ]
-        values = self._run(found)
+        values = self._run(self.arguments.of_values(given))
         return self._as_reference(given) if values is None else values
 
     def _run(self, arrays: list[Any]) -> list[np.ndarray] | None:
         """The values of the results; None where code failed, and nothing has changed."""
-        home = self.home
-        home.move_to(*self.program.where)
-        if self.is_cold:
-            home.come_back()
+        home, code = self.home, self.code
+        donated = home.left if home.left_as is self.moved else self._gathered()
         for slot, name in self.stays:
             arrays[slot] = self._there(name)
-        for slot, node in self.numbers:
-            arrays[slot] = self._number(node)
-        if self.code.is_out_of_range(arrays):
+        if code.is_out_of_range(arrays):
             return None
-        arrays = self.program.ready(self.given, self.sent_ahead.there(arrays))
-        donated = [self._there(name) for name in self.moved]
+        if home.sent:
+            arrays = self.sent_ahead.there(arrays)
+        if self.is_spread:
+            arrays = self.program.ready(self.given, arrays)
         made: list[Any] = []
         values = None
-        self.code.refuse_too_much(arrays)
+        if not code.is_small:
+            code.refuse_too_much(arrays)
         home.expect(self.moved, made)
         try:
-            with wide():
+            with self.wide:
                 # One call of C: no signal comes between the end of the run and its results.
-                made.extend(chain.from_iterable(map(self.code.jitted, (donated,), (arrays,))))
-            self.sent_ahead.send()
+                made.extend(map(code.jitted, (donated,), (arrays,)))
+            home.settle()
+            if all([one.is_deleted() for one in donated]):
+                donated = None  # what is left of them is freed while the run goes on
+            if home.ahead is not None:
+                self.sent_ahead.send()
         except jax_here().errors.JaxRuntimeError as error:
             self.raised = self.code.foreign.take()
             if self.raised is None:
@@ -186,38 +205,46 @@ class XlaHeldCall:
         finally:
             if made:
                 try:
-                    values = self._settle(*made[1:])
+                    values = self._settle(made)
                 except jax_here().errors.JaxRuntimeError as error:  # it had only begun
                     self._take_back(donated, error)
                 except BaseException:
-                    values = self._settle(*made[1:])
+                    values = self._settle(made)
                     raise
-            elif self.is_cold and any(one.is_deleted() for one in donated):
+            elif self.is_cold and is_lost(donated):
                 home.forget()
         self.is_cold = self.is_cold and not made
         return values
 
-    def _settle(self, found: Sequence[Any], failed: Any) -> Any:
+    def _settle(self, made: Sequence[Any]) -> Any:
         """The run has come to its end: the device has the new arrays."""
         self.home.settle()
+        _, found, failed = made[0]
         if failed and bool(failed[0]):  # they are the old ones
             return None
-        values = [np.asarray(one) for one in found]
+        values = list(map(np.asarray, found))
         if not self.is_short:
             computed = dict(zip(self.computed, values, strict=True))
             values = [computed[x] if x in computed else self.before[x] for x in self.results]
         self.then(values)
         return values
 
-    def _take_back(self, donated: Sequence[Any], error: Exception) -> None:
+    def _take_back(self, donated: Sequence[Any] | None, error: Exception) -> None:
         """The run failed after its results were promised: the old arrays count again, if they are
         still there, and NumPy says what is wrong, if a call of it has raised."""
-        if any(one.is_deleted() for one in donated):
+        if donated is None or is_lost(donated):
             raise self._lost(donated, error) from error
-        self.home.away.update(zip(self.moved, donated, strict=True))
+        self.home.put_back(self.moved, donated)
         self.raised = self.code.foreign.take()
         if self.raised is None:
             raise device_failed(error) from error
+
+    def _gathered(self) -> list[Any]:
+        """The arrays that are overwritten, where the last run on this state was not this call's."""
+        self.home.move_to(*self.program.where)
+        if self.is_cold:
+            self.home.come_back()
+        return [self._there(name) for name in self.moved]
 
     def _there(self, name: str) -> Any:
         """An array of the state on the device, where it is sent to if it is not there."""
@@ -226,14 +253,6 @@ class XlaHeldCall:
             array = self.home.memory[name]
             found = self.home.away[name] = self.program.sent(self.node_called[name], array)
         return found
-
-    def _number(self, node: Node) -> Any:
-        """A number that is held: sent again where it has changed."""
-        value = self.held[node].item()
-        known = self._numbers.get(node)
-        if known is None or known[0] != value:
-            known = self._numbers[node] = (value, self.program.sent(node, self.held[node]))
-        return known[1]
 
     def _as_reference(self, given: Mapping[Node, Any]) -> list[np.ndarray]:
         """What NumPy raises on the same arrays; if that is nothing, what it makes of them."""
@@ -247,9 +266,9 @@ class XlaHeldCall:
         self.then(values)
         return values
 
-    def _lost(self, donated: Sequence[Any], error: Exception) -> Exception:
+    def _lost(self, donated: Sequence[Any] | None, error: Exception) -> Exception:
         """What to raise where the device failed: the state is as it was, or it is lost."""
-        if not any(one.is_deleted() for one in donated):
+        if not is_lost(donated):
             return device_failed(error)
         self.home.forget()
         if self.is_cold:  # all was brought back before
@@ -258,3 +277,8 @@ class XlaHeldCall:
             f"the device failed in a step, and has lost the state: {error}",
             hint="its arrays are those of when they were last read: go on from a checkpoint",
         )
+
+
+def is_lost(donated: Sequence[Any] | None) -> bool:
+    """Whether a run has taken over the memory of arrays; None for all of them."""
+    return donated is None or any(one.is_deleted() for one in donated)

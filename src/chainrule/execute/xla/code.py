@@ -28,7 +28,7 @@ from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.checks import checks_of
+from chainrule.plan.checks import Check, checks_of
 from chainrule.primitives.movement import broadcast_to, reshape, transpose
 from chainrule.primitives.primitive import Given
 from chainrule.primitives.sources import constant
@@ -36,7 +36,6 @@ from chainrule.primitives.sources import constant
 if TYPE_CHECKING:
     from chainrule.execute.xla.grid import Grid
 
-least, most = np.minimum.reduce, np.maximum.reduce
 REMEMBERED = 64  # codes; those that programs hold stay beside them
 
 
@@ -74,7 +73,9 @@ class Code:
         slots = {node: slot for slot, node in enumerate(given)}
         found = {check: slots.get(same_numbers(check.indices)) for check in checks_of(order)}
         before = {check: slot for check, slot in found.items() if slot is not None}
-        self.ranges = {(slot, check.low, check.high) for check, slot in before.items()}
+        self.ranges = {
+            (slot, check.low, check.high, _without_sign(check)) for check, slot in before.items()
+        }
 
         numbers = {node: number for number, node in reversed(list(enumerate([*order, *inner])))}
 
@@ -156,13 +157,15 @@ class Code:
 
     def is_out_of_range(self, arrays: Sequence[Any]) -> bool:
         """Whether an index among the arrays is out of the range of what it is for."""
-        for slot, low, high in self.ranges:
+        for slot, low, high, kind in self.ranges:
             index = np.asarray(arrays[slot])
-            if low == 0 and index.dtype.kind == "i" and high < 1 << (8 * index.itemsize - 1):
-                index = index.view(f"u{index.itemsize}")  # below 0 is beyond all: one pass
-            elif index.size and least(index, axis=None) < low:
+            if not index.size:
+                continue
+            if kind is not None:  # below 0 is beyond all: one pass
+                index = index.view(kind)
+            elif index.item(index.argmin()) < low:
                 return True
-            if index.size and most(index, axis=None) > high:
+            if index.item(index.argmax()) > high:
                 return True
         return False
 
@@ -178,6 +181,13 @@ def same_numbers(node: Node) -> Node:
     while node.primitive in (reshape, transpose, broadcast_to):
         node = node.inputs[0]
     return node
+
+
+def _without_sign(check: Check) -> np.dtype | None:
+    """The integers as which an index below 0 is beyond `check.high`, if there are such."""
+    dtype = check.indices.dtype
+    is_plain = check.low == 0 and check.high < 1 << (8 * dtype.itemsize - 1)
+    return np.dtype(f"u{dtype.itemsize}") if is_plain and dtype.kind == "i" else None
 
 
 def array_of(node: Node) -> Any:

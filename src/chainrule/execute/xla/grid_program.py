@@ -108,6 +108,8 @@ class GridProgram(XlaProgram):
 class GridCall(XlaHeldCall):
     """A call whose arrays stay on the devices."""
 
+    is_spread = True
+
     def __init__(
         self,
         program: GridProgram,
@@ -121,9 +123,10 @@ class GridCall(XlaHeldCall):
 
     def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
         """See `Spreading.across`; raises what is no failure of the run: Ctrl-C in a callback."""
-        if not self.arguments.fit(arrays):
+        given = self.arguments.of(arrays)
+        if given is None:
             return None
-        values = self._run(self.arguments.of(arrays))
+        values = self._run(given)
         raised, self.raised = self.raised, None
         if raised is not None and not isinstance(raised, Exception):
             raise raised
