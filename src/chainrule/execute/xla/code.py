@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.execute.free_memory import WORTH_CHECKING
-from chainrule.execute.xla.foreign import Foreign, is_foreign
+from chainrule.execute.xla.foreign import Foreign, any_foreign
 from chainrule.execute.xla.fullest import fullest
 from chainrule.execute.xla.jax_here import OPTIONS, jax_here, keeping_barriers, tracing, wide
 from chainrule.execute.xla.memory import (
@@ -112,7 +112,7 @@ class Code:
         function: Any = updated if overwritten else computed
         compiled = {**OPTIONS, **keeping_barriers()} if parts is not None else OPTIONS
         options: dict[str, Any] = {"compiler_options": compiled}
-        if overwritten and not any(map(is_foreign, (*order, *inner))):
+        if overwritten and not any_foreign((*order, *inner)):
             options["donate_argnums"] = 0  # a call of NumPy may raise, and then they are needed
         if grid is None:
             self.jitted = jax_here().jit(function, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -45,31 +45,51 @@ class Foreign:
 
 def is_foreign(node: Node) -> bool:
     """Whether a node is a user's function, or an evaluation that takes arrays of NumPy alone."""
+    if isinstance(node.primitive.kernel, Library) and node.primitive.kernel.keeps:
+        return True
+    if not _is_tried(node):
+        return False
+    if node.primitive not in _takes_numpys_alone:
+        any_foreign([node])
+    return _takes_numpys_alone[node.primitive]
+
+
+def any_foreign(nodes: Iterable[Node]) -> bool:
+    """Whether one of them is foreign; quicker than to ask each."""
+    nodes = list(nodes)
+    unknown = {one.primitive: one for one in nodes if _is_tried(one)}
+    unknown = {key: one for key, one in unknown.items() if key not in _takes_numpys_alone}
+    if unknown and _take_others(unknown.values()):
+        _takes_numpys_alone.update(dict.fromkeys(unknown, False))
+    else:
+        _takes_numpys_alone.update({key: not _take_others([x]) for key, x in unknown.items()})
+    return any(map(is_foreign, nodes))
+
+
+_takes_numpys_alone: WeakKeyDictionary[Primitive, bool] = WeakKeyDictionary()
+
+
+def _is_tried(node: Node) -> bool:
     match node.primitive.kernel:
-        case Library(keeps=True):
-            return True
-        case Library(among_devices=True):
+        case Library(keeps=True) | Library(among_devices=True):
             return False
-        case Library() | Map() if not holds_bodies(node):
-            return _takes_numpys_alone(node)
+        case Library() | Map():
+            return not holds_bodies(node)
     return False
 
 
-_takes: WeakKeyDictionary[Primitive, bool] = WeakKeyDictionary()
+def _take_others(nodes: Iterable[Node]) -> bool:
+    """Whether all of them are evaluated on arrays of JAX, found by trying."""
+    jax, nodes = jax_here(), list(nodes)
+    given = [[jax.ShapeDtypeStruct(x.shape, x.dtype) for x in one.inputs] for one in nodes]
 
+    def evaluated(given: Any) -> list[Any]:
+        pairs = zip(nodes, given, strict=True)
+        return [x.primitive.evaluate(jax.numpy, *own, **dict(x.params)) for x, own in pairs]
 
-def _takes_numpys_alone(node: Node) -> bool:
-    """Found by trying, once for each primitive."""
-    found = _takes.get(node.primitive)
-    if found is None:
-        jax = jax_here()
-        given = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in node.inputs]
-        params = dict(node.params)
-        found = False
-        try:
-            with tracing():
-                jax.eval_shape(lambda *x: node.primitive.evaluate(jax.numpy, *x, **params), *given)
-        except jax.errors.TracerArrayConversionError:
-            found = True
-        _takes[node.primitive] = found
-    return found
+    try:
+        with tracing():
+            jax.eval_shape(evaluated, given)
+    except jax.errors.TracerArrayConversionError:
+        return False
+    return True

@@ -15,11 +15,11 @@ from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.body import Body, bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.work import Work
 from chainrule.primitives.primitive import Generate, Given, Move
 
 if TYPE_CHECKING:
     from chainrule.execute.xla.tracing import Space
+    from chainrule.plan.work import Work
 
 SMALL_NBYTES = 1024  # what is computed again and has less is left to XLA
 

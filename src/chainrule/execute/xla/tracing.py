@@ -13,6 +13,7 @@ from chainrule.execute.xla.convolutions import convolved
 from chainrule.execute.xla.foreign import Foreign, is_foreign
 from chainrule.execute.xla.jax_here import jax_here
 from chainrule.execute.xla.parts import InParts, evaluate
+from chainrule.execute.xla.products import as_it_lies
 from chainrule.execute.xla.text_of_program import scope_of
 from chainrule.graph.body import Body
 from chainrule.graph.dtypes import FLOAT32, dtype_kind, is_bfloat16
@@ -108,6 +109,7 @@ class Space:
             return strong(value, node.dtype)
         value = convolved(node, values, self._reads)
         if value is None:
+            operands = as_it_lies(node, operands, values)
             value = node.primitive.evaluate(self, *operands, **dict(node.params))
         if is_lapack:
             self._doubt(value, operands)
