@@ -106,7 +106,39 @@ def test_a_matrix_that_is_singular_is_refused_as_by_numpy() -> None:
     def solved(a, b):
         return np.linalg.solve(a, b)
 
-    same_refusal(EvaluationError, solved, np.ones((2, 2)), np.ones(2))
+    for n in (2, 70):  # of large results each is looked at by itself
+        same_refusal(EvaluationError, solved, np.ones((n, n)), np.ones(n))
+        same_refusal(EvaluationError, solved, np.ones((n, n)), np.ones((n, n)))
+
+
+def test_what_is_not_finite_before_a_routine_is_as_by_numpy() -> None:
+    def solved(a, b):
+        return np.linalg.solve(a, b), np.linalg.solve(a + b, b)
+
+    a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, np.nan])
+    found, wanted = (cr.compile(solved, executor=one)(a, b) for one in ("xla", "reference"))
+    np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+def test_products_with_a_transposed_matrix_read_it_as_it_lies() -> None:
+    """XLA would copy it, and take long to compile that."""
+
+    def bent(A, x, y):
+        return np.sum(np.tanh(A @ x) * y) + np.sum(np.tanh(y @ A) ** 2)
+
+    A, x, y = RANDOM.normal(size=(5, 3)), RANDOM.normal(size=3), RANDOM.normal(size=5)
+    for wrt in ("A", "x", "y"):
+        found, wanted = (
+            cr.hessian(bent, wrt=wrt, executor=one)(A, x, y) for one in ("xla", "reference")
+        )
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    turned = program(lambda A, y: (A.T @ y, y @ A, A @ y[:3]), A=float64[5, 3], y=float64[5])
+    back = program(lambda A, x: x @ A.T, A=float64[5, 3], x=float64[3])
+    for made in (turned, back):
+        assert "stablehlo.transpose" not in lowered(made)
+    values = by_xla(turned.graph, dict(zip(turned.given, (A, y), strict=True)), turned.computed)
+    for found, wanted in zip(values.values(), (A.T @ y, y @ A, A @ y[:3]), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
 
 
 def halved(x: Any) -> Any:

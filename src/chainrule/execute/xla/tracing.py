@@ -24,6 +24,7 @@ from chainrule.primitives.primitive import Contract, Library, Move
 from chainrule.primitives.sources import iota
 
 WIDE = np.dtype(np.float64)
+SMALL = 4096  # elements that are copied sooner than a further loop begins
 
 
 class Space:
@@ -48,6 +49,7 @@ class Space:
         self.failed: Any = False
         self._checked = set(checked)
         self._reads = Counter[Node]()
+        self._doubtful: list[Any] = []
         self.__name__ = "jax.numpy"
 
     def __getattr__(self, name: str) -> Any:
@@ -71,6 +73,7 @@ class Space:
                         values[node] = self._value(node, operands, values)
                 else:
                     values[node] = self._value(node, operands, values)
+        self._doubt()
 
     def body(self, body: Body, arrays: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Whether a body failed on these arrays, and its outputs."""
@@ -112,7 +115,7 @@ class Space:
             operands = as_it_lies(node, operands, values)
             value = node.primitive.evaluate(self, *operands, **dict(node.params))
         if is_lapack:
-            self._doubt(value, operands)
+            self._doubtful.append(value)
         return strong(value, node.dtype)
 
     def _require(self, check: Check, index: Any) -> None:
@@ -122,16 +125,16 @@ class Space:
         self._checked.add(check)
         self.fail(((index < check.low) | (index > check.high)).any())
 
-    def _doubt(self, value: Any, operands: Sequence[Any]) -> None:
-        """Fail where finite matrices give a result that is not: NumPy may refuse them."""
-        floats = [one for one in (value, *operands) if dtype_kind(one.dtype) == "f"]
-        if len(floats) < 2 or not value.size:
-            return
-        finite = [self.isfinite(one).all() for one in floats]
-        given = finite[1]
-        for one in finite[2:]:
-            given = given & one
-        self.fail(given & ~finite[0])
+    def _doubt(self) -> None:
+        """Fail where a routine of linear algebra gave what is not finite: NumPy may have refused
+        its matrix.  One look at all small results: each look is a loop of its own."""
+        floats = [one for one in self._doubtful if dtype_kind(one.dtype) == "f" and one.size]
+        self._doubtful = []
+        finite = [self.isfinite(one).ravel() for one in floats]
+        small = [one for one in finite if one.size <= SMALL]
+        looks = [one for one in finite if one.size > SMALL]
+        for look in [*looks, self.concatenate(small)] if small else looks:
+            self.fail(~look.all())
 
 
 def has_narrow_products() -> bool:
