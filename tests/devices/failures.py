@@ -49,6 +49,7 @@ KILLED = f"^rank RANK {HOST_AND_PID} of \\d was killed, or left by os._exit"
 TRACED = r"^Traceback (.*\n)+.*ValueError: planted\n(.*\n)*\(on rank RANK of \d\)"
 WAITS = rf"^rank \d {HOST_AND_PID} .* nothing within \d+ s\n  try: look at what that rank does"
 ENDED = rf"StateError: rank \d {HOST_AND_PID} .* but rank RANK {HOST_AND_PID} has ended"
+TOLD = 5.0  # seconds that ranks have after a signal, to save
 OTHER = rf"InputError: rank \d {HOST_AND_PID} takes another step than rank 0"
 KINDS = {
     "kill": Kind(70, KILLED),
@@ -59,9 +60,9 @@ KINDS = {
     "stop": Kind(70, WAITS, 5.0, True),
     "sleep": Kind(70, WAITS, 5.0, True),
     "full disk": Kind(70, r"DataFileError: .* cannot be written: .*File too large", 60.0),
-    "a signal": Kind(143, ""),
+    "a signal": Kind(143, "", TOLD),
     "launcher killed": Kind(-9, ""),
-    "launcher told": Kind(143, ""),
+    "launcher told": Kind(143, "", TOLD),
     "other graph": Kind(70, OTHER, 60.0),
     "other version": Kind(70, OTHER + r"(.*\n)* .*0\.0\.7", 60.0),
 }
