@@ -12,7 +12,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import jax
 import numpy as np
 from carrying_models import CARRYING, carrying
 from tensor_models import case
@@ -295,6 +294,8 @@ def traced() -> None:
         there = {one["name"] for one in events if one["ph"] == "X"}
         assert {f"{name} {turn}" for name in NAMED[model] for turn in range(each)} <= there
         assert "value" in str(trace) and "measured" in str(trace) and "predicted" in str(trace)
+    import jax  # the tests take cases from this file where there is none
+
     jax.profiler.start_trace(tempfile.mkdtemp())
     try:
         split.trace(state, batch)
