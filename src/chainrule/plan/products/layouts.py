@@ -78,5 +78,5 @@ def _places(node: Node, roles: Mapping[Node, Role]) -> int:
     while roles[node] is Role.MOVED:
         if node.primitive is windows and prod(node.param("window")) > 1:
             return len(node.param("window"))
-        (node,) = node.inputs
+        node = node.inputs[0]
     return 0
