@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gated_loop
 import numpy as np
 
 import chainrule as cr
@@ -92,27 +93,13 @@ def recurrent() -> Report:
 
 def gated() -> Report:
     """A loop whose cell reads nine parameters."""
-
-    def objective(x: float32["12 n 3"], Wz, Uz, bz, Wr, Ur, br, Wh, Uh, bh, V):
-        def cell(h, x_t):
-            z = cr.sigmoid(x_t @ Wz + h @ Uz + bz)
-            r = cr.sigmoid(x_t @ Wr + h @ Ur + br)
-            h = (1 - z) * h + z * np.tanh(x_t @ Wh + (r * h) @ Uh + bh)
-            return h, None
-
-        h, _ = cr.scan(cell, np.zeros_like(x, shape=(x.shape[1], 4)), x)
-        J = np.sum(np.tanh(h @ V) ** 2)
-        return J
-
     random = np.random.default_rng(0)
-    shapes = {"W": (3, 4), "U": (4, 4), "b": (4,)}
     inputs = {
-        f"{kind}{gate}": random.normal(size=shapes[kind]).astype(np.float32)
-        for gate in "zrh"
-        for kind in "WUb"
+        name: random.normal(size=shape).astype(np.float32)
+        for name, shape in gated_loop.SHAPES.items()
     }
-    inputs["V"] = random.normal(size=(4, 2)).astype(np.float32)
-    graph = cr.backward(cr.trace(objective, **inputs), wrt=tuple(inputs))
+    traced = cr.trace(gated_loop.objective, x=float32["12", "n", 3], **inputs)
+    graph = cr.backward(traced, wrt=tuple(inputs))
     inputs["x"] = random.normal(size=(12, 2, 3)).astype(np.float32)
     return cr.report(graph, inputs, title="a gated loop")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import gated_loop
 import numpy as np
 from drawings import chain, irregular
 from graphs_to_explain import GRAPHS
@@ -123,22 +124,9 @@ def layers_and_penalties(count: int) -> Graph:
 
 def gated() -> Graph:
     """A loop whose cell reads nine parameters."""
-
-    def objective(x: float64["12 n 3"], Wz, Uz, bz, Wr, Ur, br, Wh, Uh, bh, V):
-        def cell(h, x_t):
-            z = cr.sigmoid(x_t @ Wz + h @ Uz + bz)
-            r = cr.sigmoid(x_t @ Wr + h @ Ur + br)
-            h = (1 - z) * h + z * np.tanh(x_t @ Wh + (r * h) @ Uh + bh)
-            return h, None
-
-        h, _ = cr.scan(cell, np.zeros_like(x, shape=(x.shape[1], 4)), x)
-        L = np.sum(np.tanh(h @ V) ** 2)
-        return L
-
-    shapes = {"W": (3, 4), "U": (4, 4), "b": (4,)}
-    params = {f"{kind}{gate}": np.zeros(shapes[kind]) for gate in "zrh" for kind in "WUb"}
-    params["V"] = np.zeros((4, 2))
-    return cr.backward(cr.trace(objective, **params), wrt=("x", *params))
+    params = {name: np.zeros(shape) for name, shape in gated_loop.SHAPES.items()}
+    graph = cr.trace(gated_loop.objective, x=float64["12", "n", 3], **params)
+    return cr.backward(graph, wrt=("x", *params))
 
 
 def with_gradients(graph: Graph) -> Graph:

@@ -74,7 +74,7 @@ def test_boxes_of_an_unfolded_frame_are_read_from_above_left_and_mirrored_below(
     boxes = unfolded(gated()).placement.boxes
     names = [f"{kind}{gate}" for gate in "zrh" for kind in "WUb"]
     places = [boxes[f"value {name}"].centre for name in names]
-    below = [boxes[f"gradient dL/d{name}"].centre for name in names]
+    below = [boxes[f"gradient dJ/d{name}"].centre for name in names]
     assert places == sorted(places, key=lambda place: (place[1], place[0]))
     assert [x for x, _ in places] == pytest.approx([x for x, _ in below])
     heights = [y for _, y in below]
