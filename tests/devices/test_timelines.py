@@ -28,7 +28,7 @@ from chainrule.errors import InputError, SizeError
 from chainrule.plan import pipeline
 from chainrule.plan.pipelines.stages import stages_of
 from chainrule.plan.pipelines.timeline import timeline
-from chainrule.plan.speeds import SPEEDS
+from chainrule.plan.speeds import SPEEDS, Level
 from chainrule.train.step.job import Alone
 
 n = cr.size("n")
@@ -124,6 +124,22 @@ def test_ranks_of_one_machine_are_in_each_others_way() -> None:
         for one, other in zip(alone.ranks[0], together.ranks[0], strict=True):
             if one.doing not in (WAITING, ADDING):
                 assert other.end - other.start == pytest.approx(longer * (one.end - one.start))
+
+
+@needs_native
+def test_ranks_of_one_machine_share_a_cache() -> None:
+    step, *_ = case("network", "sgd", "native")
+
+    def update(replicas: int, nbytes: float) -> float:
+        """Seconds in which a rank updates the weights, where a fast cache has so many bytes."""
+        levels = Level(nbytes, 100.0), Level(1 << 62, 0.1)
+        speeds = replace(SPEEDS[64], memory=levels, crowding=1.0)
+        split = cr.parallel(step, micro_batches=2, replicas=replicas)
+        spans = split.timeline(n=ROWS, speeds=speeds).ranks[0]
+        return sum(one.seconds for one in spans if one.doing == "update")
+
+    assert update(2, 1e6) == pytest.approx(update(1, 1e6), rel=0.1)
+    assert update(2, 2000) > 5 * update(1, 2000)  # what one of two touches has room there
 
 
 def test_a_traced_step_is_the_step_and_tells_when_ranks_did_what() -> None:

@@ -83,9 +83,10 @@ class PlainProgram:
 
         return plain_schedule(self.graph, self.results, outlines)
 
-    def durations(self, speeds: Speeds | None = None) -> tuple[float, ...]:
+    def durations(self, speeds: Speeds | None = None, since: float = 0.0) -> tuple[float, ...]:
         """About how many nanoseconds NumPy takes for each instruction and the views before it, on a
-        machine with these speeds; by default on the one of AVX-512."""
+        machine with these speeds; by default on the one of AVX-512.  What else is touched between
+        two runs is not counted."""
         from chainrule.plan.numpy_duration import node_nanoseconds  # loaded where it is asked for
         from chainrule.plan.speeds import SPEEDS
 

@@ -58,9 +58,10 @@ class Lying(NamedTuple):
 TOGETHER = Lying()
 
 
-def plan_nanoseconds(plan: Plan, speeds: Speeds) -> tuple[int, ...]:
-    """About how long each instruction of a plan takes that runs again and again."""
-    given = sum(map(nbytes_of, plan.schedule.given))
+def plan_nanoseconds(plan: Plan, speeds: Speeds, since: float = 0.0) -> tuple[int, ...]:
+    """About how long each instruction of a plan takes that runs again and again; between two runs,
+    `since` bytes are touched in all, or what it is given."""
+    given = max(sum(map(nbytes_of, plan.schedule.given)), since)
     first = [work_nanoseconds(work, speeds, Lying((), given)) for work in plan.works]
     if speeds.kept == inf:
         return tuple(first)

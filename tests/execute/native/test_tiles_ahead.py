@@ -25,6 +25,7 @@ needs_pairs = pytest.mark.skipif(
 LINE = 64
 # What the loop of a tile carries from one line to the next.
 CARRIED = re.compile(r"call void @llvm.prefetch.p0\((ptr %c\d+_0), i32 0, i32 3, i32 1\)")
+EVERY = re.compile(r"call void @llvm.prefetch.p0\((ptr %\w+), i32 0, i32 3, i32 1\)")
 TOLD = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -36,11 +37,14 @@ def aligned(shape: tuple[int, int], dtype: str) -> np.ndarray:
     return memory[start : start + count].view(as_dtype(dtype)).reshape(shape)
 
 
-def fetched(gemm: Gemm, tiles: Tiles, x: np.ndarray, y: np.ndarray, target: str) -> list[int]:
-    """The addresses that the tiles of a product fetch, but for those of the workspace."""
+def fetched(
+    gemm: Gemm, tiles: Tiles, x: np.ndarray, y: np.ndarray, target: str, *, every: bool = False
+) -> list[int]:
+    """The addresses that the tiles of a product fetch, but for those of the workspace: by what
+    they carry from line to line, or `every` one."""
     module, dtype = Module(), np.dtype(np.float32 if tiles.narrow else x.dtype)
     emit_tiled_product(module, "f", gemm, tiles, dtype, 1)
-    text, count = CARRIED.subn(r"call void @told(\1)", module.text())
+    text, count = (EVERY if every else CARRIED).subn(r"call void @told(\1)", module.text())
     assert count, "no tile fetches"
     code = compile_object(text + "\ndeclare void @told(ptr)\n", TARGETS[target])
     told: list[int] = []

@@ -57,7 +57,8 @@ def timeline_of(
 ) -> ParallelTimeline:
     """See `ParallelStep.timeline`; `sizes` are those of the whole batch, `memory` is that of the
     split, where it is there already."""
-    values, times = values_of(step, split), Times(step, split, checked_speeds(speeds))
+    values = values_of(step, split)
+    times = Times(step, split, values, checked_speeds(speeds))
     during = [one.during for one in (memory or memory_of(step, split, sizes)).ranks]
     found = _Simulation(split, times, values, during)
     found.run()

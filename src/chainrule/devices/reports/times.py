@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import fsum
 from typing import TYPE_CHECKING
 
-from chainrule.devices.instructions import AllReduce, Collective
+from chainrule.devices.instructions import AllReduce, Collective, Instruction, Run
 from chainrule.devices.planning.devices import THREADS, Link, starting_seconds
 from chainrule.plan.speeds import SPEEDS
 
@@ -20,8 +20,15 @@ class Times:
     """Those of a split step: on its devices, if it was split for some; else on ranks that are
     threads of a known processor.  `speeds` stand for those of all devices."""
 
-    def __init__(self, step: ParallelStep, split: Split, speeds: Speeds | None) -> None:
+    def __init__(
+        self,
+        step: ParallelStep,
+        split: Split,
+        values: Mapping[int, Value],
+        speeds: Speeds | None,
+    ) -> None:
         self.split, self.devices = split, step.devices
+        self._touched = [_touched_nbytes(one.instructions, values) for one in split.programs]
         self.arrays, self.ranks = len(step.parts.whole.persistent), step.ranks
         self._speeds = speeds
         self._known: dict[str, tuple[float, ...]] = {}  # by the group of devices
@@ -34,9 +41,11 @@ class Times:
             speeds = self._speeds or (None if group is None else group.speeds)
             known = [getattr(code, "durations", None) for code in self.split.compiled]
             crowded = speeds is not None and self.ranks > 1 and self.shares_cores(rank)
-            crowding = speeds.crowding if crowded else 1.0  # all ranks of a machine work at once
+            # all ranks of a machine work at once, and share a cache
+            crowding = speeds.crowding if crowded else 1.0
+            since = sum(self._touched[one] for one in self._beside(rank))
             self._known[key] = tuple(
-                [0.0 if one is None else crowding * fsum(one(speeds)) / 1e9 for one in known]
+                [0.0 if one is None else crowding * fsum(one(speeds, since)) / 1e9 for one in known]
             )
         return self._known[key][number]
 
@@ -70,6 +79,16 @@ class Times:
         """Whether a rank is a processor, whose helper has no other cores than its own."""
         return self.devices is None or self.devices.group_of(rank).processor is not None
 
+    def _beside(self, rank: int) -> Sequence[int]:
+        """Ranks that share the memory of one machine with this one, itself among them."""
+        if not self.shares_cores(rank):
+            return [rank]
+        ranks = range(self.ranks)
+        if self.devices is None:
+            return ranks
+        group = self.devices.group_of(rank)
+        return [one for one in ranks if self.devices.group_of(one) is group]
+
     def _speeds_of(self, rank: int) -> Speeds:
         if self._speeds is not None or self.devices is None:
             return self._speeds or SPEEDS[64]
@@ -77,6 +96,13 @@ class Times:
 
     def _link(self, one: int, other: int) -> Link:
         return THREADS if self.devices is None else self.devices.link(one, other)
+
+
+def _touched_nbytes(program: Sequence[Instruction], values: Mapping[int, Value]) -> int:
+    """The bytes of all values that a rank computes with, those of micro-batches once."""
+    runs = [one for one in program if isinstance(one, Run)]
+    keys = {key.value for one in runs for key in (*one.reads, *one.gives)}
+    return sum(values[key].nbytes for key in keys)
 
 
 def adding_seconds(nbytes: float, count: int, link: Link) -> float:

@@ -65,11 +65,12 @@ class NativeProgram:
         """The plan that is compiled on this machine."""
         return plan_for(self.graph, self.results, self.overwrites, self.settings)
 
-    def durations(self, speeds: Speeds | None = None) -> tuple[float, ...]:
+    def durations(self, speeds: Speeds | None = None, since: float = 0.0) -> tuple[float, ...]:
         """About how many nanoseconds each instruction takes on a machine with these speeds; by
-        default with those by which the plan was made."""
+        default with those by which the plan was made.  Between two runs, `since` bytes are touched,
+        or what it is given."""
         known = self.plan.speeds if speeds is None else speeds
-        return plan_nanoseconds(self.plan, known)
+        return plan_nanoseconds(self.plan, known, since)
 
     @cached_property
     def launcher(self) -> Launcher:

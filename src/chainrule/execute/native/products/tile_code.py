@@ -129,7 +129,7 @@ class TiledProduct:
             assert gemm.transb, "columns lie side by side"
             code.loop(*one.strips, tiles.bunch, [], lambda first, _: self.bunch(one, first))
             return
-        later = self.next_block(one) if tiles.fetches else None
+        later = self.next_block(one) if tiles.fetches and not tiles.streams else None
 
         def strip(index: Operand) -> None:
             left = self.column(one.b, index, 1 if gemm.transb else gemm.ldb, self.of_b)

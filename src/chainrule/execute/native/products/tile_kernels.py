@@ -15,7 +15,7 @@ from chainrule.execute.native.products.narrow_reads import (
     load_pair_everywhere,
 )
 from chainrule.execute.native.products.product_code import ONE, ZERO
-from chainrule.execute.native.products.tile_ahead import STEPS
+from chainrule.execute.native.products.tile_ahead import LINE_NBYTES, STEPS, line_count
 from chainrule.plan.products.tiles import BUNCH_COLUMNS
 
 AHEAD = 8  # steps of the inner index by which a strip of B that runs across lines is fetched
@@ -51,6 +51,7 @@ class TileKernels(Kernels):
         """
         packs, lanes, vector = self.tiles.packs, self.tiles.lanes, self.vector
         packs_strips, pairs = self.tiles.packs_strips, self.tiles.pairs
+        streams, fetches = self.tiles.streams, self.tiles.fetches and not self.tiles.streams
         of_a, of_b = self.type if packs else self.of_a, self.type if packs_strips else self.of_b
         is_odd = pairs and not packs_strips and self.gemm.k % 2 == 1  # the last step is no pair
         reads = "packed" if packs_strips else "panel" if packs else "direct"
@@ -70,6 +71,7 @@ class TileKernels(Kernels):
         later, further = ends = Operand("%later", "ptr"), Operand("%further", I64)
         zero = constant(0.0, vector)
         ahead = code.binary("mul", along, number(AHEAD))
+        further_on = code.binary("mul", step, depth)  # where the next block of these rows begins
         two = code.binary("mul", across, number(2))
         firsts = (code.binary("mul", across, number(column)) for column in range(0, columns, 3))
         threes = [code.address(b, one, of_b) for one in firsts]
@@ -95,6 +97,9 @@ class TileKernels(Kernels):
                 vectors = self.read(code, left, with_lanes(PAIR, lanes), shown, PAIR)
             else:
                 vectors = self.read(code, left, vector, shown, of_a)
+            for line in range(line_count(width, of_a)) if streams else ():
+                place = code.address(carried[0], further_on, of_a)
+                code.fetch(code.address(place, number(line * LINE_NBYTES), "i8"))
             for row in () if packs_strips or gathers else (rows[0], rows[-1]):
                 code.fetch(code.address(row, ahead, of_b))
             found = []
@@ -138,7 +143,7 @@ class TileKernels(Kernels):
             rest = code.loop(index, stop, 1, rest, one_step)
             return [code.address(place, further, "i8"), *rest]
 
-        if self.tiles.fetches:
+        if fetches:
             _, *found = code.loop(ZERO, whole, STEPS, [later, *start], steps)
         else:
             found, ends = code.loop(ZERO, whole, 1, start, one_step), tables if gathers else ()
