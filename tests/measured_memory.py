@@ -71,7 +71,7 @@ def aligned_nbytes(report: MemoryReport, *, recycled_results: bool) -> int:
         if life.arena.startswith("result ") and life.arena != SCRATCH
     }
     large = [nbytes for nbytes in results.values() if nbytes >= recycled.SMALLEST]
-    found = ALIGNMENT * (1 + recycled_results * len(large))
+    found = ALIGNMENT + recycled_results * sum(map(recycled.alignment_of, large))
     assert found <= report.overhead["ends of arrays"]
     return found
 

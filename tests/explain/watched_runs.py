@@ -94,7 +94,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Measured]]:
             schedule = plan_for(self.graph, self.results, _overwrites(self)).schedule
             copies = sum(copied_nbytes(array, node.dtype) for node, array in inputs.items())
             nbytes = self.fresh_nbytes + schedule.scratch_nbytes + schedule.allocated_nbytes
-            aligned = ALIGNMENT * (1 + len(self.fresh))
+            large = (recycled.alignment_of(int(node.type.nbytes)) for node in self.fresh)
+            aligned = ALIGNMENT + sum(large)
             name = f"native: {self.graph.name}"
             return _planned(name, self.graph, self.results, nbytes + copies, aligned)
 

@@ -68,6 +68,15 @@ class Target:
         return self.has_avx512 and "+avx512bf16" in named and "-avx512bf16" not in named
 
     @property
+    def fetches_by_itself(self) -> bool:
+        """Whether loops over large arrays are slower where their code fetches ahead, too.
+
+        On a Zen 4 they are, in its caches and beyond; an Intel Xeon is quicker with it
+        (docs/decisions/0062).
+        """
+        return self.cpu == "znver4"
+
+    @property
     def function_attributes(self) -> str:
         """Attributes for the `define` lines of the text.
 

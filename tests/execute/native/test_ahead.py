@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -13,9 +14,12 @@ from emitted import TARGETS
 from executing import compare, inputs_of, planned, text_of
 
 import chainrule as cr
+from chainrule.execute.native.plan_to_ir.driver import program
+from chainrule.machine_code.target import host_target
 
 LARGE = (640, 512)  # float32: more than a MiB
 SMALL = (500, 512)
+CPUS = "znver4", "emeraldrapids"
 
 
 def fetched(function: Callable[..., Any], *arrays: np.ndarray) -> list[tuple[int, int]]:
@@ -45,6 +49,14 @@ def test_what_the_sweep_before_has_read_is_not_fetched_again() -> None:
     summed, moved = fetched(lambda x: x - np.sum(x, axis=1, keepdims=True), zeros(LARGE))
     assert summed[0] >= 1 and summed[1] == 0  # several vectors a round
     assert moved == (0, 1)
+
+
+def test_a_processor_that_fetches_by_itself_is_left_alone() -> None:
+    graph = cr.trace(lambda x: np.exp(x), zeros(LARGE))
+    made = planned(graph, [node for _, node in graph.outputs], threads=1)
+    assert "prefetch" in program(made, "", list[str]().append).text
+    assert "prefetch" not in program(made, "", list[str]().append, fetches=False).text
+    assert [replace(host_target(), cpu=cpu).fetches_by_itself for cpu in CPUS] == [True, False]
 
 
 def test_elements_that_lie_apart_are_not_fetched() -> None:

@@ -158,7 +158,14 @@ def artifact_of(
     """The machine code of a plan; `timed` as in `program`."""
     attributes, named_nbytes = target.function_attributes, target.named_nbytes
     with Compiling(target, made.threads) as compiling:
-        text = program(made, attributes, compiling.add, named_nbytes, timed)
+        text = program(
+            made,
+            attributes,
+            compiling.add,
+            named_nbytes,
+            timed,
+            fetches=not target.fetches_by_itself,
+        )
         objects = compiling.objects(text.text)
     positions = positions_of(made.graph)
 

@@ -1,7 +1,8 @@
 """Arrays too large for the caches are fetched some way ahead of where a sweep is.
 
 The processor fetches ahead by itself, too, but not as far, not what is only written, and in each
-page it has to find out anew that it should.
+page it has to find out anew that it should.  On some, code that fetches costs more than it gains
+(`Target.fetches_by_itself`): there nothing of this is written.
 """
 
 from __future__ import annotations

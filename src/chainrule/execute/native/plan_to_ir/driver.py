@@ -91,14 +91,16 @@ def program(
     send: Callable[[str], None],
     named_nbytes: int = 0,
     timed: bool = False,
+    *,
+    fetches: bool = True,
 ) -> Program:
     """The native functions of a plan; `attributes` are those of every function.
 
-    `send` is given the text of each module but the last, when it is written.  `named_nbytes`: as
-    in `Module`.  `timed` code writes the time into the array STAMPS, before the first
-    instruction and after each.
+    `send` is given the text of each module but the last, when it is written.  `named_nbytes`
+    and `fetches`: as in `Module`.  `timed` code writes the time into the array STAMPS, before
+    the first instruction and after each.
     """
-    return Writer(plan, attributes, send, named_nbytes, timed).written()
+    return Writer(plan, attributes, send, named_nbytes, timed, fetches).written()
 
 
 class Writer:
@@ -111,9 +113,10 @@ class Writer:
         send: Callable[[str], None],
         named_nbytes: int,
         timed: bool,
+        fetches: bool,
     ) -> None:
         self.plan, self.attributes = plan, attributes
-        self.module = Module(named_nbytes=named_nbytes)  # of the native functions
+        self.module = Module(named_nbytes=named_nbytes, fetches=fetches)  # of the native functions
         self.modules = Modules(send)  # of the kernels
         self.timed, self.done = timed, 0  # instructions written
         self.frame = Frame(plan, roles_of(plan.graph))
@@ -203,7 +206,8 @@ class Writer:
 
     def kernel(self, layout: NestLayout) -> str:
         """The function of a nest; one serves all nests with the same text."""
-        scratch, name = Module(named_nbytes=self.module.named_nbytes), f"nest{len(self.kernels)}"
+        own, name = self.module, f"nest{len(self.kernels)}"
+        scratch = Module(named_nbytes=own.named_nbytes, fetches=own.fetches)
         NestCode(scratch, layout).emit(name, self.attributes)
         return self._function(scratch, name, "@nest")
 

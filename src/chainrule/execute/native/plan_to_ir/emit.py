@@ -109,10 +109,12 @@ class Module:
     """The functions and declarations that one object file is made of.
 
     They may name instructions of x86-64 for registers of so many bytes: AVX-512 has 64, AVX2 32.
+    Loops fetch large arrays ahead if `fetches`.
     """
 
     header: str = ""
     named_nbytes: int = 0
+    fetches: bool = True
     functions: list[str] = field(default_factory=list)
     declarations: dict[str, None] = field(default_factory=dict)
 

@@ -203,7 +203,8 @@ class SweepCode:
         places = Places(code, owner.pointers, owner.places.rows, digits, owner.places.memo)
         points = owner.points(places, self.width, mask, self.row.values.__getitem__)
         points.indices, points.divisors = self.row.indices, self.row.divisors
-        self.ahead.fetch(points)
+        if code.module.fetches:
+            self.ahead.fetch(points)
         for one in self.sweep.restores:
             points.values[one] = self._buffer(points, one, None)
         for one, store in self.sweep.rereads.items():

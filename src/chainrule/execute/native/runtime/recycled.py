@@ -21,6 +21,8 @@ from chainrule.execute.native.runtime.arrays import pointer_of
 from chainrule.schedule.records import ALIGNMENT
 
 SMALLEST = 1 << 16  # bytes from which this is worth its own half microsecond
+LARGE = 1 << 20  # bytes from which a result begins with a page
+PAGE = 1 << 12
 MOST = 1 << 27  # bytes that are remembered at most
 TRIES = 16  # results that are looked at: who keeps thousands does not wait for all to be counted
 
@@ -38,10 +40,22 @@ def _counted(entry: Entry) -> tuple[np.ndarray, int, int]:
     return array, sys.getrefcount(array), sys.getrefcount(entry[0])
 
 
+def alignment_of(nbytes: int) -> int:
+    """What the address of a recycled result is a multiple of, and so many bytes are allocated more.
+
+    NumPy's large arrays begin 16 bytes after a page does.  A processor that compares addresses by
+    their place in a page lets a load wait for a store before it that went to the same place:
+    results that lie some vectors behind an operand made softmax take up to 1.8 times as long
+    (docs/decisions/0062).
+    """
+    return PAGE if nbytes >= LARGE else ALIGNMENT
+
+
 def _made(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> Entry:
-    owner = np.empty(nbytes + ALIGNMENT, np.uint8)
+    alignment = alignment_of(nbytes)
+    owner = np.empty(nbytes + alignment, np.uint8)
     address = owner.__array_interface__["data"][0]
-    start = -address % ALIGNMENT
+    start = -address % alignment
     return owner, np.ndarray(shape, dtype, owner, start), address + start
 
 
@@ -83,7 +97,7 @@ class Kind:
         self.nbytes = math.prod(shape) * dtype.itemsize
 
     def empty(self) -> tuple[np.ndarray, int]:
-        """As `np.empty`, and where it begins; large arrays begin at a multiple of ALIGNMENT
+        """As `np.empty`, and where it begins; large arrays begin at a multiple of `alignment_of`
         bytes, and are recycled."""
         if self.nbytes < SMALLEST:
             array = np.empty(self.shape, self.dtype)
