@@ -20,6 +20,7 @@ from chainrule.plan.products.calls import Call
 from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.fold import Products
 from chainrule.plan.products.tiles import Tiles, further_columns, rounds
+from chainrule.plan.products.winograd import POINTS, Winograd
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.routine_work import CALL_NANOSECONDS, RoutineWork
 from chainrule.plan.rows_work import RowsWork
@@ -44,6 +45,7 @@ OVERLAP = 0.3
 # Of what given matrices of a product come from farther than all of its matrices would, how much is
 # not done behind the product: tiles fetch ahead.
 BEHIND = 0.5
+SQUARE = 60.0  # instructions that transform a vector of squares of one channel
 OVERLAPPED = 2  # vectors of a row so short that the processor has several under way
 
 
@@ -176,6 +178,8 @@ def _shared(nanoseconds: float, busiest: float, speeds: Speeds) -> float:
 def _busiest(call: Call) -> float:
     """What of it the thread does that does most; BLAS's parts are taken to be alike."""
     threads = call.sharing.parts
+    if threads > 1 and call.winograd is not None:
+        return call.winograd.busiest(threads)
     if threads == 1 or call.tiles is None:
         return 1 / threads
     return busiest(call.tiles.cells(call.gemm), call.parts, threads)
@@ -213,8 +217,21 @@ def _multiplying(call: Call, products: Products, speeds: Speeds, lying: Lying) -
         moved[base] = moved.pop(root) * 2  # a given array, read and written
     near = speeds.moving(sum(moved.values()))
     moving = near + BEHIND * (_moving(moved, speeds, lying) - near)
+    if call.winograd is not None:
+        return _by_winograd(call.winograd, speeds) + moving
     further = prod(loop.size for loop in further_columns(gemm))
     return gemm.calls // further * _product(gemm, call.tiles, itemsize, speeds) + moving
+
+
+def _by_winograd(one: Winograd, speeds: Speeds) -> float:
+    """About how long such a product takes on one thread, its matrices in a cache."""
+    tiles = one.tiles
+    rows, columns = (one.rows, one.channels) if one.adds_up else (one.squares, one.rows)
+    blocks = -(-(one.squares if one.adds_up else one.channels) // tiles.depth) * one.blocks
+    count = POINTS**2 * blocks * -(-rows // tiles.width) * -(-columns // tiles.columns)
+    transformed = one.square_rows * -(-one.across // one.lanes) * (one.channels + one.rows)
+    multiplied = speeds.multiply_add * one.multiplications / tiles.lanes
+    return multiplied + speeds.tile * count + speeds.operation * SQUARE * transformed
 
 
 def _routine(work: RoutineWork, speeds: Speeds) -> float:

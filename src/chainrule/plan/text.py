@@ -295,11 +295,13 @@ def _operations(work: NestWork) -> str:
 
 def _product(call: Call) -> str:
     """`product 256 x 784 x 10`: rows of the result, what is summed over, columns; `of windows`
-    that are read where they lie."""
+    that are read where they lie, `by Winograd` with fewer multiplications."""
     gemm = call.gemm
     rows, columns = (gemm.m, gemm.n) if gemm.a_is_x else (gemm.n, gemm.m)
     count = "product" if gemm.calls == 1 else f"{gemm.calls} products"
-    return f"{count} {rows} x {gemm.k} x {columns}{' of windows' if gemm.inner else ''}"
+    windows = " of windows" if gemm.inner else ""
+    windows += ", by Winograd" if call.winograd is not None else ""
+    return f"{count} {rows} x {gemm.k} x {columns}{windows}"
 
 
 def _routine(work: RoutineWork) -> str:

@@ -52,7 +52,7 @@ def _multiplies_by_blas(works: Iterable[Work]) -> bool:
         if isinstance(work, ForeignWork | FlowWork) and _multiplies_by_blas(work.works):
             return True
         calls = work.calls if isinstance(work, ProductWork) else ()
-        if any(one.tiles is None and one.gemm.routine == "gemm" for one in calls):
+        if any(one.by_routine and one.gemm.routine == "gemm" for one in calls):
             return True
     return False
 

@@ -146,7 +146,7 @@ class _Probe:
     def is_by_blas(self) -> bool:
         """Whether BLAS does it."""
         works = self.programs[0][0].plan.works
-        return any(isinstance(w, ProductWork) and w.calls[0].tiles is None for w in works)
+        return any(isinstance(w, ProductWork) and w.calls[0].by_routine for w in works)
 
     def turn(self) -> None:
         """Measure once more."""

@@ -28,6 +28,7 @@ from chainrule.plan.products.contraction import (
 from chainrule.plan.products.fold import Coefficient
 from chainrule.plan.products.tiles import COLUMNS, Narrow, Tiles, is_for_blas, tiles_for
 from chainrule.plan.products.windowed import windowed_gemm, windowed_tiles
+from chainrule.plan.products.winograd import Winograd, winograd
 from chainrule.plan.roles import Role, is_widening
 from chainrule.plan.sharing import Sharing, product_nanoseconds, sharing
 from chainrule.primitives.affine import row_major
@@ -67,6 +68,8 @@ class Call:
 
     With `tiles` it is computed here, and each of the threads that share it packs panels at an
     offset of its own from `work_offset` on in the workspace; else BLAS does it, or plain loops.
+    With `winograd` it has fewer multiplications than `gemm`, and from there on in the workspace is
+    what threads share, then what each has.
     """
 
     gemm: Gemm
@@ -75,15 +78,23 @@ class Call:
     alpha: Coefficient
     sharing: Sharing
     tiles: Tiles | None = None
+    winograd: Winograd | None = None
     work_offset: int = 0
 
     @property
     def parts(self) -> int:
         """In how many parts it is cut: tiles in more than there are threads."""
         threads = self.sharing.parts
+        if self.winograd is not None:
+            return max(parts for _, parts in self.winograd.phases(threads))
         if threads == 1 or self.tiles is None:
             return threads
         return self.tiles.parts(self.gemm, self.sharing.nanoseconds, threads)
+
+    @property
+    def by_routine(self) -> bool:
+        """Whether BLAS does it, or plain loops."""
+        return self.tiles is None and self.winograd is None
 
     @property
     def packs(self) -> list[NestLayout]:
@@ -123,6 +134,12 @@ class Multiplying:
         operands = [Operand(*one) for one in labelled]
         out, width = Operand(kept, out_strides), self.vector_nbytes
         windowed = windowed_gemm(operands[0], operands[1], out, sizes, term.dtype, width)
+        if windowed is not None and not self._are_narrow(found):
+            fewer = winograd(operands[0], operands[1], out, sizes, term.dtype, width)
+            if fewer is not None:
+                return self._by_winograd(
+                    Call(windowed, found[0], found[1], alpha, sharing(0, 1)), fewer
+                )
         while True:
             nanoseconds = with_matrices if self._are_narrow(found) else with_vectors
             gemm = windowed or plan_contraction(operands[0], operands[1], out, sizes, nanoseconds)
@@ -145,6 +162,13 @@ class Multiplying:
             nbytes = aligned(call.tiles.packed_nbytes(term.dtype.itemsize))
             workspace += call.sharing.parts * nbytes
         return call, workspace
+
+    def _by_winograd(self, call: Call, fewer: Winograd) -> tuple[Call, int]:
+        """The call by this method, and the bytes of workspace that it takes."""
+        nanoseconds = product_nanoseconds(call.gemm) * fewer.multiplications * 2 / call.gemm.flops
+        decided = sharing(nanoseconds, self.threads)
+        workspace = aligned(fewer.shared_nbytes) + decided.parts * aligned(fewer.own_nbytes)
+        return replace(call, winograd=fewer, sharing=decided), workspace
 
     def _tiled(self, call: Call, dtype: np.dtype) -> Call:
         """The call with its tiles, if it has any, and the threads that share it."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from math import prod
 
+from chainrule.graph.dtypes import FLOAT32
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.loops.windows import strides_by_place
 from chainrule.plan.products.fold import Products
+from chainrule.plan.products.winograd import pays
 from chainrule.plan.roles import Role
 from chainrule.primitives.affine import row_major
 from chainrule.primitives.movement import reshape, transpose
@@ -45,13 +47,15 @@ def product_layouts(
         if reader.primitive is fold_windows and roles[reader] is Role.ASSEMBLED:
             found[root] = strides_by_place(reader)
             continue
-        again = users.get(reader, [])
-        if reader.primitive is not transpose or reader in stored:
+        if reader.primitive is not transpose:
             continue
+        again, terms = users.get(reader, []), [term for term, _ in products[root].terms]
         order = reader.param("permutation")
-        swept = order[-1] != root.ndim - 1 and all(roles[one] in SWEPT for one in again)
-        swept = swept and all(_suits_windows(term, roles) for term, _ in products[root].terms)
-        if swept or any(one.primitive is reshape for one in again):
+        swept = order[-1] != root.ndim - 1
+        if not (swept and all(_by_winograd(one) for one in terms)):
+            swept = swept and all(roles[one] in SWEPT for one in again) and reader not in stored
+            swept = swept and all(_suits_windows(one, roles) for one in terms)
+        if swept or (any(one.primitive is reshape for one in again) and reader not in stored):
             moved = dict(zip(order, row_major(reader.shape), strict=True))
             found[root] = tuple(moved[axis] for axis in range(root.ndim))
     return found
@@ -71,6 +75,31 @@ def _suits_windows(product: Node, roles: Mapping[Node, Role]) -> bool:
         if places and not (shows and depth <= SHALLOW):
             return False
     return True
+
+
+def _by_winograd(product: Node) -> bool:
+    """Whether Winograd's method does this product with windows, if its positions lie side by side
+    in the result."""
+    if product.primitive is not contract:
+        return False
+    axes = product.param("x_axes"), product.param("y_axes")
+    pairs = zip(product.inputs, axes, axes[::-1], strict=True)
+    found = [one for one in pairs if one[0].primitive is windows]
+    if len(found) != 1:
+        return False
+    ((seen, own, other),) = found
+    out_axes = product.param("out_axes")
+    if seen.param("window") != (3, 3) or max(*seen.param("stride"), *seen.param("dilation")) > 1:
+        return False
+    if {*own[-2:]} & {*out_axes} or not {*own[-4:-2]} <= {*out_axes}:
+        return False
+    sizes = dict(zip(own, seen.shape, strict=True))
+    rows = prod(n for axis, n in zip(out_axes, product.shape, strict=True) if axis not in own)
+    channels = prod(sizes[axis] for axis in own[:-2] if axis not in out_axes)
+    around = prod(sizes[axis] for axis in own[:-4] if axis in out_axes)
+    has_batch = any(axis in other and axis in out_axes for axis in own)
+    fits = product.dtype == FLOAT32 and not has_batch
+    return fits and pays(rows, channels, around, sizes[own[-4]], sizes[own[-3]])
 
 
 def _places(node: Node, roles: Mapping[Node, Role]) -> int:

@@ -53,7 +53,7 @@ def _windowed(
     known = dict(sizes)
     if 0 in known.values():
         return None
-    overlapping = [_overlaps(one, known) for one in (x, y)]
+    overlapping = [overlaps(one, known) for one in (x, y)]
     if overlapping.count(True) != 1:
         return None
     batch, x_only, y_only, inner = axes_by_role({"x": x, "y": y, "out": out}, known)
@@ -96,7 +96,7 @@ def _loop(gemm: Gemm, axis: Axis) -> Loop:
     return Loop(axis.size, *by_matrix(gemm, axis), accumulates=axis.out == 0)
 
 
-def _overlaps(operand: Operand, sizes: Mapping[int, int]) -> bool:
+def overlaps(operand: Operand, sizes: Mapping[int, int]) -> bool:
     """Whether it has more elements than there are in memory, but for what it only repeats."""
     axes = [
         (sizes[label], abs(stride))

@@ -27,12 +27,14 @@ from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWrit
 from chainrule.execute.native.products.product_code import emit_product
 from chainrule.execute.native.products.tile_code import emit_tiled_product
 from chainrule.execute.native.products.windowed_code import emit_windowed_product
+from chainrule.execute.native.products.winograd_code import emit_winograd
 from chainrule.graph.node import Node
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.planner import Plan
 from chainrule.plan.products.calls import Call
+from chainrule.plan.products.winograd import Winograd
 from chainrule.plan.roles import roles_of
 from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.work import ProductWork, Work, parts_inside, parts_of, with_bodies
@@ -146,7 +148,7 @@ class Writer:
         self._segment(pending, None)
         every = [*with_bodies(plan.works)]
         calls = [c for w in every if isinstance(w, ProductWork) for c in w.calls]
-        sizes = (call.gemm.m * call.gemm.n * call.gemm.k for call in calls if call.tiles is None)
+        sizes = (call.gemm.m * call.gemm.n * call.gemm.k for call in calls if call.by_routine)
         large = any(size > SMALL for size in sizes)
         large = large or any(isinstance(work, RoutineWork) for work in every)
         for segment in self.segments:
@@ -219,6 +221,12 @@ class Writer:
         else:
             emit = emit_windowed_product if call.gemm.inner else emit_tiled_product
             emit(scratch, name, call.gemm, call.tiles, dtype, call.parts)
+        return self._function(scratch, name, "@product")
+
+    def phase(self, one: Winograd, phase: str, parts: int) -> str:
+        """The function of a phase of a product by Winograd's method."""
+        scratch, name = Module(), f"product{len(self.kernels)}"
+        emit_winograd(scratch, name, one, phase, parts)
         return self._function(scratch, name, "@product")
 
     def routine(self, work: RoutineWork) -> list[str]:

@@ -232,6 +232,10 @@ class SegmentWriter:
                     packed[matrix] = into = Buffer(workspace.arena, offset, 0)
                     store = matrix.pack.nest.stores[0]
                     self.nest(matrix.pack, None, {store.node: partial(self.pointer, into)})
+            if call.winograd is not None:
+                for phase, parts in call.winograd.phases(call.sharing.parts):
+                    self._parts(parts, partial(self._phase, work, number, phase, parts, workspace))
+                continue
             self._parts(call.parts, partial(self._call, work, number, packed, workspace))
 
     def _call(
@@ -248,17 +252,46 @@ class SegmentWriter:
             self.pointer(packed[one]) if one in packed else self._matrix(one)
             for one in (call.x, call.y)
         ]
-        strides = {node: self.frame.plan.strides[node] for node in self.places}
-        factors = Coefficients(self.code, strides, self.frame.roles, self.value)
-        alpha = factors.value(call.alpha, root.dtype)
-        beta = constant(1.0 if number else 0.0, register_type(root.dtype))
-        if not number and work.products.base is not None:
-            beta = self._never_zero(factors.value(work.products.base_coefficient, root.dtype))
+        alpha, beta = self._factors(work, number)
         helper = self._routine(call, root.dtype)
         if call.tiles is not None:
             helper = self._panels(call, call.tiles.packed_nbytes(root.dtype.itemsize), workspace)
         arrays += [self.value(root), alpha, beta, helper, part, i64(call.parts)]
         self.run(self.writer.product(call, root.dtype), arrays)
+
+    def _factors(self, work: ProductWork, number: int) -> tuple[Operand, Operand]:
+        """Of the `number`-th product, and of what it is added to."""
+        products = work.products
+        strides = {node: self.frame.plan.strides[node] for node in self.places}
+        factors = Coefficients(self.code, strides, self.frame.roles, self.value)
+        alpha = factors.value(work.calls[number].alpha, products.root.dtype)
+        beta = constant(1.0 if number else 0.0, register_type(products.root.dtype))
+        if not number and products.base is not None:
+            beta = self._never_zero(factors.value(products.base_coefficient, products.root.dtype))
+        return alpha, beta
+
+    def _phase(
+        self,
+        work: ProductWork,
+        number: int,
+        phase: str,
+        parts: int,
+        workspace: Buffer | None,
+        part: Operand,
+    ) -> None:
+        """A part of a phase of the `number`-th product, by Winograd's method."""
+        call = work.calls[number]
+        one = call.winograd
+        assert one is not None and workspace is not None
+        code, shared = self.code, aligned(one.shared_nbytes)
+        shares = code.address(self.pointer(workspace), i64(call.work_offset), "i8")
+        own = code.address(shares, i64(shared), "i8")
+        if parts > 1:
+            before = code.binary("mul", self.index, i64(aligned(one.own_nbytes)))
+            own = code.address(own, before, "i8")
+        arrays = [self._matrix(call.x), self._matrix(call.y), self.value(work.products.root)]
+        arrays += [*self._factors(work, number), shares, own, part, i64(parts)]
+        self.run(self.writer.phase(one, phase, parts), arrays)
 
     def _routine_calls(self, work: RoutineWork, workspace: Buffer | None) -> None:
         """A routine of LAPACK for each matrix of a stack."""
@@ -300,7 +333,7 @@ class SegmentWriter:
 
     def _routine(self, call: Call, dtype: np.dtype) -> Operand:
         """The address of the BLAS routine that a product calls, null if it calls none."""
-        routine = routine_name(call.gemm, dtype) if call.tiles is None else ""
+        routine = routine_name(call.gemm, dtype) if call.by_routine else ""
         if not routine:
             return NULL
         self.writer.routines.add(routine)
