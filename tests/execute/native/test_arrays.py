@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,8 +12,10 @@ import pytest
 
 import chainrule as cr
 from chainrule.execute.native.runtime.arrays import binder, usual
+from chainrule.execute.native.runtime.entry import builtin, reads_arrays
 
 FLOAT, INT = usual(np.dtype(np.float32)), usual(np.dtype(np.int64))
+ENTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 EMPTY = 10**6  # what is in the slots before
 
 
@@ -33,10 +38,37 @@ def read_only(*shape: int) -> np.ndarray:
     return array
 
 
-def bound(expected: Any, arguments: tuple[Any, ...]) -> list[int] | None:
-    """What the slots hold afterwards; None if the arguments do not fit."""
+def bound_by_python(expected: Any, arguments: tuple[Any, ...]) -> list[int] | None:
     slots = [EMPTY] * 6
     return slots if binder(expected)(arguments, slots) else None
+
+
+@ENTER
+def succeed(_: int) -> int:
+    return 0
+
+
+@ENTER
+def fail(_: int) -> int:
+    return 7
+
+
+def entered(
+    expected: Any, arguments: tuple[Any, ...], kept: tuple[int, int] = (0, 0), run: Any = succeed
+) -> list[int] | None:
+    slots = (ctypes.c_int64 * 6)(*[EMPTY] * 6)
+    address = ctypes.cast(run, ctypes.c_void_p).value
+    assert address is not None
+    done = builtin(address, ctypes.addressof(slots), expected, kept)(*arguments)
+    assert type(done) is bool
+    return list(slots) if done else None
+
+
+def bound(expected: Any, arguments: tuple[Any, ...]) -> list[int] | None:
+    """What the slots hold afterwards; None if the arguments do not fit."""
+    found = bound_by_python(expected, arguments)
+    assert entered(expected, arguments) == found
+    return found
 
 
 FITS: dict[str, Any] = {
@@ -100,6 +132,38 @@ def test_as_many_arguments_as_expected() -> None:
     assert bound([], ()) is not None
     assert bound([], (one,)) is None
     assert bound([None, None], (one, 3)) is not None
+
+
+def test_machine_code_sees_what_python_sees() -> None:
+    assert reads_arrays()
+
+
+def test_what_would_be_overwritten_does_not_fit() -> None:
+    one, other = floats(2, 3), floats(4)
+    expected = [(0, FLOAT, (2, 3)), (1, FLOAT, (4,))]
+    begin = other.__array_interface__["data"][0]
+    assert entered(expected, (one, other), (begin + 1, begin + 99)) is not None
+    assert entered(expected, (one, other), (begin - 99, begin)) is not None
+    assert entered(expected, (one, other), (begin, begin + 1)) is None
+    assert entered(expected, (one, other), (begin - 99, begin + 99)) is None
+
+
+def test_a_run_that_fails_says_so() -> None:
+    assert entered([(0, FLOAT, (2, 3))], (floats(2, 3),), run=fail) is None
+
+
+def test_calls_keep_and_lose_no_reference() -> None:
+    array, slots = floats(2, 3), (ctypes.c_int64 * 1)()
+    address = ctypes.cast(succeed, ctypes.c_void_p).value
+    assert address is not None
+    run = builtin(address, ctypes.addressof(slots), [(0, FLOAT, (2, 3))], (0, 0))
+    gc.collect()  # the table is the function's own
+    counts = [sys.getrefcount(one) for one in (array, True, None)]
+    for _ in range(1000):
+        assert run(array) and not run(None)
+    after = [sys.getrefcount(one) for one in (array, True, None)]
+    assert after[0] == counts[0]
+    assert max(abs(x - y) for x, y in zip(after[1:], counts[1:], strict=True)) < 100
 
 
 def test_a_compiled_function_is_the_same_for_arrays_that_do_not_fit() -> None:

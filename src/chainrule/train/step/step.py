@@ -163,7 +163,8 @@ class TrainingStep(Frozen, ShownAsGraph):
             if type(state) is not State:
                 refuse_no_state(state, self.parameters)
             given = named if batch is None else given_to_step(batch, named)
-            state.refuse_second_step()
+            if state.stepping.locked():
+                state.refuse_second_step()
             with state.stepping, state.updating:
                 return self.taken(state, given)
         except Exception as error:

@@ -57,8 +57,11 @@ def usual(dtype: np.dtype) -> np.dtype:
     return np.dtype(dtype.type)
 
 
+Expected = tuple[int, np.dtype, tuple[int, ...]]  # of an array: slot, dtype, shape
+
+
 def binder(
-    expected: Sequence[tuple[int, np.dtype, tuple[int, ...]] | None],
+    expected: Sequence[Expected | None],
 ) -> Callable[[Sequence[Any], Any], bool]:
     """A function of (arguments, slots): whether the arguments are plain arrays of these types and
     shapes; if so, the addresses of their elements are in the slots.

@@ -10,8 +10,9 @@ import numpy as np
 from chainrule.execute.executor import Then
 from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.home import Home
-from chainrule.execute.native.runtime.arrays import binder, plain, pointer_of, usual
+from chainrule.execute.native.runtime.arrays import plain, pointer_of, usual
 from chainrule.execute.native.runtime.context import Context
+from chainrule.execute.native.runtime.entry import Enter, entry
 from chainrule.execute.native.runtime.launch import given_value
 from chainrule.graph.node import Node
 
@@ -37,27 +38,23 @@ class HeldCall:
         self.given = program.given_results
         self.results = [*launcher.fresh, *self.given]
         self.is_short = not self.given  # a given value is copied before it may be overwritten
-        self.places = [launcher.slots[node] for node in order]
-        expected = [(launcher.slots[one], usual(one.dtype), one.shape) for one in order]
-        self.bind = binder(expected)
+        self.expected = [(launcher.slots[one], usual(one.dtype), one.shape) for one in order]
         taken = [held[node] for node in self.overwritten.values() if held[node].nbytes]
         self.begin = min(map(pointer_of, taken), default=0)
         self.end = max((pointer_of(one) + one.nbytes for one in taken), default=0)
+        self.parts = len(launcher.machine.enters)
         self.made: list[np.ndarray] = []
         self.context: Context | None = None
+        self.enter: Enter | None = None
 
     def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
         """See `Call.__call__`; None for what shares memory with an array that is overwritten."""
-        context = self.context
-        if context is None:
+        enter = self.enter
+        if enter is None:
+            enter = self._entered()
+        if enter is None or self.home.away:
             return None
-        slots, begin, end = context.slots, self.begin, self.end
-        if self.home.away or not self.bind(arrays, slots):
-            return None
-        for place in self.places:
-            if begin <= (slots[place] or 0) < end:
-                return None
-        return self.made if self._run(context, self.made) else None
+        return self.made if self._run(enter, arrays, self.made) else None
 
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """See `Call.take`; the values of inputs that are held are those of their arrays."""
@@ -80,7 +77,7 @@ class HeldCall:
             kept.append(array)
         # before they may be overwritten
         values = [*self.made, *(given_value(node, inputs) for node in self.given)]
-        if not self._run(context, values):
+        if not self._run(launcher.machine.call, (self.graph, context), values):
             self.program.raise_failure(inputs)
         return values
 
@@ -93,19 +90,26 @@ class HeldCall:
             context.slots[launcher.result_slots[node]] = pointer_of(array)
         for node, array in self.held.items():
             context.slots[launcher.slots[node]] = pointer_of(array)
-        self.context = context
+        self.context, self.finished = context, context.finished
         return context
 
-    def _run(self, context: Context, values: list[np.ndarray]) -> bool:
-        """Run the code; False if an index was out of range, and nothing has changed.
+    def _entered(self) -> Enter | None:
+        """What runs the code on arrays that fit; None before the first `take`."""
+        if self.context is not None:
+            machine, kept = self.launcher.machine, (self.begin, self.end)
+            self.enter = entry(machine, self.graph, self.context, self.expected, kept)
+        return self.enter
+
+    def _run(self, run: Enter, arguments: tuple[Any, ...], values: list[np.ndarray]) -> bool:
+        """Run the code; False if it did not come to its end, and nothing has changed.
 
         Python raises for a signal (Ctrl-C) anywhere between two calls, also when native code has
         just returned.  A run that has come to its end counts as one all the same.
         """
-        machine, finished = self.launcher.machine, context.finished
-        wanted = finished.value + len(machine.enters)
+        finished = self.finished
+        wanted = finished.value + self.parts
         try:
-            done = machine.call(self.graph, context)  # stored: `return` would be outside of `try`
+            done = run(*arguments)  # stored: `return` would be outside of `try`
         finally:
             if finished.value == wanted:
                 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from threading import get_ident
 from typing import Any, NamedTuple
@@ -125,6 +125,40 @@ class Machine:
         context = Context(self.artifact, fixed, scratch)
         context.process = _process
         return context
+
+    @property
+    def is_one_function(self) -> bool:
+        """Whether it is one native function from beginning to end, in which Python has no turns."""
+        parts = self.artifact.parts
+        return len(parts) == 1 and parts[0].then is None and not parts[0].asks
+
+    @property
+    def enter_address(self) -> int:
+        """Where the first function is, which takes the address of a context."""
+        return self._address(self.artifact.parts[0])
+
+    def guarded(self, context: Context, run: Callable[..., bool]) -> Callable[..., bool]:
+        """A function that does what `run` does, and what `call` does around the code."""
+
+        def guarded(*arrays: Any) -> bool:
+            if context.process is not _process:
+                _start_threads(self.artifact, context)
+            done = False
+            try:
+                done = run(*arrays)
+            finally:
+                if not done:
+                    context.failed[:] = 0
+            return done
+
+        def multiplied(*arrays: Any) -> bool:
+            try:
+                _begin_to_multiply()
+                return guarded(*arrays)
+            finally:
+                multiplying.discard(get_ident())
+
+        return guarded if self.blas is None else multiplied
 
     def call(self, graph: Graph, context: Context) -> bool:
         """Run all parts; False if an index was out of range (nothing given is changed then)."""

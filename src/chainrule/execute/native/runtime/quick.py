@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.execute.native.runtime.arrays import binder, pointer_of, usual
+from chainrule.execute.native.runtime.arrays import pointer_of, usual
 from chainrule.execute.native.runtime.context import Context
+from chainrule.execute.native.runtime.entry import Enter, entry
 from chainrule.graph.node import Node
 
 if TYPE_CHECKING:
@@ -29,12 +30,10 @@ class QuickCall:
         self.program, self.graph, self.results = program, program.graph, program.results
         launcher = self.launcher = program.launcher
         self.fixed = {node: np.array(fixed[node], node.dtype, order="C") for node in fixed}
-        self.bind = binder(
-            [
-                None if node is None else (launcher.slots[node], usual(node.dtype), node.shape)
-                for node in order
-            ]
-        )
+        self.expected = [
+            None if node is None else (launcher.slots[node], usual(node.dtype), node.shape)
+            for node in order
+        ]
         self.empty = [(launcher.result_slots[n], launcher.kinds[n].empty) for n in launcher.fresh]
         known = {*fixed, *order}
         self.is_short = (
@@ -42,24 +41,21 @@ class QuickCall:
             and all(item.node in known for item in self.graph.inputs)
             and not launcher.needs_checking
         )
-        self.contexts: list[Context] = []
+        self.ready: list[tuple[Context, Enter]] = []
 
     def __call__(self, args: tuple[Any, ...]) -> list[np.ndarray] | None:
         """See `Call.__call__`."""
         try:
-            context = self.contexts.pop()
+            one = self.ready.pop()
         except IndexError:
-            context = self._context()
+            one = self._made_ready()
+        context, enter = one
         slots, made = context.slots, []
-        if not self.bind(args, slots):
-            self.contexts.append(context)
-            return None
         for slot, empty in self.empty:
             array, slots[slot] = empty()
             made.append(array)
-        launcher = self.launcher
-        done = launcher.machine.call(launcher.graph, context)
-        self.contexts.append(context)
+        done = enter(*args)
+        self.ready.append(one)
         return made if done else None
 
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
@@ -67,8 +63,8 @@ class QuickCall:
         found = self.program({**self.fixed, **inputs})
         return [found[node] for node in self.results]
 
-    def _context(self) -> Context:
+    def _made_ready(self) -> tuple[Context, Enter]:
         context = self.launcher.new_context()
         for node, array in self.fixed.items():
             context.slots[self.launcher.slots[node]] = pointer_of(array)
-        return context
+        return context, entry(self.launcher.machine, self.graph, context, self.expected)
