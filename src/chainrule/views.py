@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chainrule.explain.nonfinite import Diagnosis
     from chainrule.explain.zeros import Zeros
     from chainrule.plan.planner import Plan
+    from chainrule.plan.speeds import Speeds
 
 
 def _memory(graph: Graph, sizes: Mapping[str, int], **options: Any) -> MemoryReport:
@@ -54,6 +55,12 @@ def _measured(plan: Plan, inputs: Mapping[str, Any]) -> tuple[float, ...]:
     from chainrule.execute.native.stamped import nanoseconds_of
 
     return nanoseconds_of(plan, made_up(plan.graph, leaves_of(plan.graph, inputs)))
+
+
+def _speeds_here(plan: Plan) -> Speeds:
+    from chainrule.explain.cost.calibration import speeds_here
+
+    return speeds_here(plan.vector_nbytes, plan.threads)
 
 
 def _explain_refusal(report: MemoryReport, needed: int, free: int, source: str) -> tuple[str, str]:
@@ -155,6 +162,7 @@ def provide_uses() -> None:
         memory=_memory,
         fits=_fits,
         measured=_measured,
+        speeds_here=_speeds_here,
         explain_refusal=_explain_refusal,
         cost=_cost,
         draw=_draw,

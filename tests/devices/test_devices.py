@@ -29,6 +29,7 @@ from chainrule.devices.planning.devices import (
 from chainrule.devices.planning.measuring import devices_of
 from chainrule.devices.planning.units import in_rate, in_seconds, seconds_of
 from chainrule.errors import InputError
+from chainrule.explain.cost import measured_speeds
 from chainrule.plan.speeds import SPEEDS, scaled
 
 CLUSTER = """
@@ -264,8 +265,8 @@ def test_the_command_prints_and_writes_devices(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_this_machine_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SECONDS", "TOGETHER"):  # its numbers need not be right here
-        monkeypatch.setattr(f"chainrule.explain.cost.measured_speeds.{name}", 0.001)
+    soon = replace(measured_speeds.THOROUGH, turns=1, seconds=0.001, together=0.001)
+    monkeypatch.setattr(measured_speeds, "THOROUGH", soon)
     shown = CliRunner().invoke(main, ["devices", "--measure", "-o", str(tmp_path / "a.toml")])
     assert shown.exit_code == 0, shown.output
     (group,) = cr.Devices.load(tmp_path / "a.toml").groups

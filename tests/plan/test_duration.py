@@ -16,9 +16,9 @@ from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.loops.loop_work import Kind
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.planner import plan
+from chainrule.plan.reuse import lying_in
 from chainrule.plan.sharing import Sharing, busiest
 from chainrule.plan.speeds import SPEEDS, Level, speeds_of
-from chainrule.plan.untouched import untouched
 from chainrule.plan.weights import weight
 from chainrule.plan.work import ProductWork
 from chainrule.schedule.records import Buffer
@@ -175,51 +175,64 @@ def test_the_busiest_thread_is_waited_for():
     assert busiest(call.tiles.cells(call.gemm), call.parts, 2) == 0.5  # so many parts are made
 
 
-def test_bytes_beyond_the_caches_take_the_time_of_the_last_level():
-    speeds = replace(SPEEDS[32], memory=(Level(1000, 10.0), Level(2.0**62, 2.0)))
-    assert speeds.moving(800) == 80.0
-    assert speeds.moving(800, 300) == 50.0 + 150.0
-    assert speeds.moving(800, 9000) == 400.0  # no more than there are
-    assert speeds.moving(5000, 5000) == speeds.moving(5000) == 2500.0
-    assert speeds.moving(800, 300, 400, 2000) == 10.0 + 150.0 + 200.0  # 400 are not near any more
-    assert speeds.moving(800, 300, 400, 1000) == speeds.moving(800, 300)
+def test_bytes_come_from_the_level_that_holds_what_was_touched_since():
+    speeds = replace(SPEEDS[32], memory=(Level(1000, 10.0), Level(2.0**62, 2.0, 50.0)))
+    assert speeds.moving(800) == speeds.moving(800, 900) == 80.0
+    assert speeds.moving(800, 9000) == 400.0
+    assert speeds.moving(5000) == 2500.0
     assert speeds.moving(1500) == 0.5 * 150.0 + 0.5 * 750.0  # a half of what is half too large
+    assert [speeds.starting(n) for n in (900, 1500, 9000)] == [0.0, 25.0, 50.0]
 
 
-def test_what_nobody_touched_for_long_is_far():
-    x, y, z = (cr.trace(lambda x: x, x=cr.float32[1]).inputs[0].node for _ in range(3))
-    near, other = Buffer("scratch", 0, 2**16), Buffer("scratch", 2**16, 2**16)
-    places = [{x: near}, {y: other}, {z: near}, {x: near}]
-    # y is touched once in a run of 40; between the ends and starts of the others pass at most 10
-    assert untouched(places, [10.0] * 4, 15.0) == [[], [y], [], []]
-    assert untouched(places, [10.0] * 4, 30.0) == [[], [], [], []]
-    assert untouched(places, [10.0] * 4, 5.0) == [[], [y], [z], []]
-    assert untouched(places, [10.0] * 4, math.inf) == [()] * 4
+def test_bytes_since_are_those_of_the_instructions_between():
+    w, x, y, z = (cr.trace(lambda x: x, x=cr.float32[1]).inputs[0].node for _ in range(4))
+    a, b = Buffer("scratch", 0, 2**16), Buffer("scratch", 2**16, 2**17)
+    given = Buffer("w", 0, 2**14)
+    places = [{w: given, x: a}, {x: a, y: b}, {y: b, z: b}]
+    found = lying_in(places, [[x], [y], [z]])
+    assert found[0].since == dict.fromkeys([w, x], 2**14 + 2**16 + 2**17)  # all that there are
+    assert found[1].since == {x: 2**14 + 2**16, y: 2**14 + 2**16 + 2**17}
+    assert found[2].since == {y: 2**16 + 2**17, z: 2**16 + 2**17}
+    assert [one.fresh for one in found] == [{x}, {y}, set()]  # z takes the bytes of y
 
 
 def test_a_plan_takes_longer_where_a_cache_does_not_keep_its_arrays():
-    made = planned(lambda x, y: np.tanh(x @ y) @ y, (256, 256), (256, 256))
-    speeds = replace(made.speeds, memory=(Level(2.0**21, 50.0), Level(2.0**62, 10.0)))
-    kept = plan_nanoseconds(made, speeds)
-    assert kept == tuple(work_nanoseconds(work, speeds) for work in made.works)
-    lost = plan_nanoseconds(made, replace(speeds, kept=0.0))
-    assert all(a <= b for a, b in zip(kept, lost, strict=True))
-    assert kept[0] < lost[0] <= kept[0] + 3 * 256 * 256 * 4 * (1 / 10 - 1 / 50) + 1
-
-
-def test_given_arrays_are_as_far_as_all_of_them_are_large():
-    """Matrices of 256 and 768 KiB are twice what a cache of 512 holds: when its turn comes again,
+    """Matrices of 256 KiB in all are twice what a cache of 128 holds: when its turn comes again,
     each is gone.  Half of that is behind the product."""
-    made = planned(lambda x, y, z: (x @ y) @ z[:256], (8, 256), (256, 256), (768, 256))
-    speeds = replace(made.speeds, memory=(Level(2.0**21, 50.0), Level(2.0**62, 10.0)))
-    near = plan_nanoseconds(made, speeds)
-    assert near == tuple(work_nanoseconds(work, speeds) for work in made.works)
-    small = replace(speeds, memory=(Level(2.0**19, 50.0), Level(2.0**62, 10.0)))
-    assert near == tuple(work_nanoseconds(work, small) for work in made.works)
-    far = plan_nanoseconds(made, small)
-    more = [b - a for a, b in zip(near, far, strict=True)]
-    given = 4 * 256 * (8 + 256), 4 * 256 * 256
-    assert more == pytest.approx([BEHIND * one * (1 / 10 - 1 / 50) for one in given], rel=0.05)
+    made = planned(lambda x, y, z: (x @ y) @ z, (8, 256), (256, 128), (128, 256))
+    near = replace(made.speeds, memory=(Level(2.0**21, 50.0), Level(2.0**62, 10.0)))
+    far = replace(near, memory=(Level(2.0**17, 50.0), Level(2.0**62, 10.0)))
+    plain, longer = (plan_nanoseconds(made, one) for one in (near, far))
+    more = [b - a for a, b in zip(plain, longer, strict=True)]
+    whole = [4 * (8 * 256 + 256 * 128 + 2 * 8 * 128), 4 * (8 * 128 + 128 * 256 + 2 * 8 * 256)]
+    assert more == pytest.approx([BEHIND * one * (1 / 10 - 1 / 50) for one in whole], rel=0.1)
+
+
+def test_lines_are_fetched_before_they_are_written():
+    speeds = replace(SPEEDS[32], memory=(Level(2.0**62, 1.0),))  # so slow that nothing else counts
+
+    def taken(overwrites):
+        graph = cr.trace(lambda x: x * 2, x=cr.float32["1000"])
+        (node,) = (one for _, one in graph.outputs)
+        given = {graph.inputs[0].node: node} if overwrites else {}
+        return sum(plan_nanoseconds(plan(graph, [node], given, vector_nbytes=32), speeds))
+
+    assert taken(False) - taken(True) == pytest.approx(4000, rel=0.01)
+
+
+def test_rows_that_an_index_finds_are_read_as_they_lie():
+    def gathered(x, i):
+        return np.tanh(x[i])
+
+    def taken(shape):
+        types = {"x": cr.float32[" ".join(map(str, shape))], "i": cr.int64["4096"]}
+        graph = cr.trace(gathered, **types)
+        made = plan(graph, [node for _, node in graph.outputs])
+        (work,) = made.works
+        return _of_vector(work.layouts[0].sweeps[0], 16, made.speeds)
+
+    rows, elements = taken((50, 64)), taken((50,))
+    assert elements - rows == pytest.approx(16 * SPEEDS[64].lane - SPEEDS[64].access, rel=0.2)
 
 
 def test_many_operations_on_one_vector_take_twice_as_long_beyond_the_window():

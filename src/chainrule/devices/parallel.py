@@ -217,8 +217,8 @@ class ParallelStep(SplitStep, ShownByText):
     ) -> ParallelTimeline:
         """When each rank is predicted to do what: `split.timeline(n=256).save("step.svg")`.
 
-        Times of pieces are those of a known processor, with `speeds=cr.measured_speeds()` of this
-        one; messages take a latency and a time for each byte.  Raises as `memory` does.
+        Times of pieces are those of this machine, calibrated once, or by `speeds`; messages take a
+        latency and a time for each byte.  Raises as `memory` does.
         """
         from chainrule.devices.reports.timeline import timeline_of
 

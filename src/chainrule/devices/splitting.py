@@ -362,7 +362,8 @@ def node_seconds(program: Any) -> dict[Node, float]:
         return {node: node_nanoseconds(node, numpy) / 1e9 for node in program.graph.nodes}
     computes = [one for one in program.schedule({}).instructions if isinstance(one, Compute)]
     found: dict[Node, float] = {}
-    for one, taken in zip(computes, program.durations(), strict=True):
+    known = getattr(program.plan, "speeds", SPEEDS[64])  # of no machine: cuts must not depend on it
+    for one, taken in zip(computes, program.durations(known), strict=True):
         weights = {node: node_nanoseconds(node, numpy) for node in (*one.nodes, *one.inner)}
         whole = sum(weights.values())
         for node, weight in weights.items():

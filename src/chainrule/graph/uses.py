@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from chainrule.explain.zeros import Zeros
     from chainrule.graph.graph import Graph
     from chainrule.graph.node import Node
+    from chainrule.plan.planner import Plan
+    from chainrule.plan.speeds import Speeds
 
 
 class Uses:
@@ -31,6 +33,7 @@ class Uses:
     memory: Callable[..., MemoryReport]
     fits: Callable[..., Fit]
     measured: Callable[..., tuple[float, ...]]
+    speeds_here: Callable[[Plan], Speeds]
     explain_refusal: Callable[[MemoryReport, int, int, str], tuple[str, str]]
     cost: Callable[..., Cost]
     draw: Callable[..., Drawing]

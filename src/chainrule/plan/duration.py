@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chainrule.dataclass import replace
 from chainrule.graph.body import Chosen, Scanned, Unwound, Whiled
@@ -21,12 +21,12 @@ from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.fold import Products
 from chainrule.plan.products.tiles import Tiles, further_columns, rounds
 from chainrule.plan.products.winograd import POINTS, Winograd
+from chainrule.plan.reuse import Lying, lying_in
 from chainrule.plan.roles import nbytes_of
 from chainrule.plan.routine_work import CALL_NANOSECONDS, RoutineWork
 from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import busiest
 from chainrule.plan.speeds import Speeds
-from chainrule.plan.untouched import untouched
 from chainrule.plan.weights import weight
 from chainrule.plan.work import NestWork, ProductWork, Work, parts_of
 from chainrule.primitives.primitive import Given
@@ -47,29 +47,15 @@ OVERLAP = 0.3
 BEHIND = 0.5
 SQUARE = 60.0  # instructions that transform a vector of squares of one channel
 OVERLAPPED = 2  # vectors of a row so short that the processor has several under way
-
-
-class Lying(NamedTuple):
-    """Where values lie when an instruction comes to them: these beyond all caches; and since a
-    given one was touched last, all given ones were, of so many bytes."""
-
-    far: Collection[Node] = ()
-    given_nbytes: float = 0.0
-
-
-TOGETHER = Lying()
+TOGETHER = Lying({})  # arrays that lie where they have room together
 
 
 def plan_nanoseconds(plan: Plan, speeds: Speeds, since: float = 0.0) -> tuple[int, ...]:
-    """About how long each instruction of a plan takes that runs again and again; between two runs,
-    `since` bytes are touched in all, or what it is given."""
-    given = max(sum(map(nbytes_of, plan.schedule.given)), since)
-    first = [work_nanoseconds(work, speeds, Lying((), given)) for work in plan.works]
-    if speeds.kept == inf:
-        return tuple(first)
-    far = untouched(plan.places, first, speeds.kept)
-    pairs = zip(plan.works, far, strict=True)
-    return tuple([work_nanoseconds(work, speeds, Lying(nodes, given)) for work, nodes in pairs])
+    """About how long each instruction of a plan takes that runs again and again; from the beginning
+    of one run to that of the next, `since` bytes are touched in all, or what it touches."""
+    found = lying_in(plan.places, [one.nodes for one in plan.computes], since)
+    pairs = zip(plan.works, found, strict=True)
+    return tuple([work_nanoseconds(work, speeds, lying) for work, lying in pairs])
 
 
 def work_nanoseconds(work: Work, speeds: Speeds, lying: Lying = TOGETHER) -> int:
@@ -161,10 +147,14 @@ def turn_nanoseconds(work: FlowWork, speeds: Speeds, most: float) -> float:
 
 
 def _moving(nodes: Mapping[Node, float], speeds: Speeds, lying: Lying) -> float:
-    """About how long it takes to move so many bytes of each."""
-    far = sum(nodes[one] for one in lying.far if one in nodes)
-    given = sum(nodes[one] for one in nodes if _is_given(one) and one not in lying.far)
-    return speeds.moving(sum(nodes.values()), far, given, lying.given_nbytes)
+    """About how long it takes to move so many bytes of each, from where they lie."""
+    together = sum(nodes.values())
+    found = 0.0
+    for node, nbytes in nodes.items():
+        among = max(together, lying.since.get(node, 0.0))
+        found += speeds.moving(nbytes * (1 + (node in lying.fresh)), among)
+        found += speeds.starting(among)
+    return found
 
 
 def _is_given(node: Node) -> bool:
@@ -213,10 +203,10 @@ def _multiplying(call: Call, products: Products, speeds: Speeds, lying: Lying) -
     arrays = {one: nbytes_of(one) for one in (call.x.node, call.y.node, root)}
     part = min(matrices / max(sum(arrays.values()), 1), 1.0)
     moved = {one: part * nbytes for one, nbytes in arrays.items()}
-    if base is not None and _is_given(base) and lying.given_nbytes:
-        moved[base] = moved.pop(root) * 2  # a given array, read and written
+    if base is not None:
+        moved[base] = moved[root]
     near = speeds.moving(sum(moved.values()))
-    moving = near + BEHIND * (_moving(moved, speeds, lying) - near)
+    moving = near + BEHIND * max(_moving(moved, speeds, lying) - near, 0.0)
     if call.winograd is not None:
         return _by_winograd(call.winograd, speeds) + moving
     further = prod(loop.size for loop in further_columns(gemm))
@@ -291,13 +281,15 @@ def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds) -> float:
                 found += speeds.mask
             case Kind.LOAD:
                 found += _access(one.place[-1], lanes, speeds)
+            case Kind.GATHER if not any(index.inner for index in one.operands):
+                found += _access(one.place[-1], lanes, speeds)  # a row that was found before
             case Kind.GATHER | Kind.LOOKUP:
                 found += lanes * speeds.lane
             case _:
                 operations += weight(one, speeds.vector_nbytes)
     found += speeds.operations(operations)
     for store in sweep.stores:
-        found += lanes * speeds.lane if store.indices else 0.0
+        found += lanes * speeds.lane if any(one.inner for one in store.indices) else 0.0
         found += _access(store.place[-1], lanes, speeds)
         if store.fold:
             found += speeds.operation + speeds.access

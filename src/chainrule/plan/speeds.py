@@ -6,6 +6,7 @@ vectors in SPEEDS.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 from typing import Any
 
@@ -15,10 +16,12 @@ from chainrule.errors import InputError
 
 @dataclass(frozen=True)
 class Level:
-    """What a level of memory holds, in bytes, and how many it moves in a nanosecond."""
+    """What a level of memory holds, in bytes, and how many it moves in a nanosecond; `starting` is
+    how long the first bytes of an array take to come from there."""
 
     nbytes: float
     nbytes_each_nanosecond: float
+    starting: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,7 @@ class Speeds:
     memory, and often a core), `exchanging` a byte of computed matrices that threads multiply
     together, as another one wrote some.  Of a loop that Python goes through, with a compiled body,
     `loop` is what it does before the first iteration, `iteration` what it does in each.
-    `memory` are the levels, the nearest first; the last holds everything, also what no instruction
-    touched for `kept`.
+    `memory` are the levels, the nearest first; the last holds everything.
     """
 
     vector_nbytes: int
@@ -86,7 +88,6 @@ class Speeds:
     alone: float = 10.0
     loop: float = 150_000.0
     iteration: float = 10000.0
-    kept: float = inf
     window: float = inf
     numpy: InNumPy = InNumPy()
 
@@ -98,30 +99,30 @@ class Speeds:
         """About how long NumPy takes to copy so many bytes into new arrays."""
         return self.moving(2 * nbytes) + self.numpy.fresh * nbytes
 
-    def moving(
-        self, nbytes: float, far: float = 0.0, old: float = 0.0, since: float = 0.0
-    ) -> float:
-        """About how long so many bytes take between memory and vectors, read or written once, where
-        so many of them lie in the last level, and so many are `old`: since they were touched last,
-        others were, `since` bytes in all."""
-        far = min(far, nbytes)
-        old = min(old, nbytes - far)
-        near = (nbytes - far - old) * self._of_byte(nbytes)
-        near += old * self._of_byte(max(nbytes, since))
-        return near + far / self.memory[-1].nbytes_each_nanosecond
+    def moving(self, nbytes: float, among: float = 0.0) -> float:
+        """About how long so many bytes take between memory and vectors, read or written once, that
+        are touched again and again among so many in all."""
+        found = 0.0
+        for part, level in self._levels(max(nbytes, among)):
+            found += part / level.nbytes_each_nanosecond
+        return nbytes * found
 
-    def _of_byte(self, nbytes: float) -> float:
-        """What one of so many bytes takes that are touched again and again: of up to twice as many
-        as a level holds, some are still there."""
-        *levels, last = self.memory
-        rest, found = 1.0, 0.0
-        for one in levels:
-            part = min(max(2 - nbytes / one.nbytes, 0.0), 1.0)
-            found += rest * part / one.nbytes_each_nanosecond
-            rest *= 1 - part
+    def starting(self, among: float) -> float:
+        """About how long the first bytes of such an array take to come."""
+        return sum(part * level.starting for part, level in self._levels(among))
+
+    def _levels(self, nbytes: float) -> Iterator[tuple[float, Level]]:
+        """Where so many bytes lie that are touched again and again: the parts of them and levels.
+        Of up to twice as many as a level holds, some are still there."""
+        rest = 1.0
+        for one in self.memory[:-1]:
+            part = rest * min(max(2 - nbytes / one.nbytes, 0.0), 1.0)
+            if part:
+                yield part, one
+            rest -= part
             if not rest:
-                return found
-        return found + rest / last.nbytes_each_nanosecond
+                return
+        yield rest, self.memory[-1]
 
     def shared(self, nanoseconds: float, busiest: float) -> float:
         """What takes so long on one thread, on several of which the busiest does so much of it."""
@@ -142,7 +143,10 @@ def scaled(
 ) -> Speeds:
     """The record of a machine on which each group of numbers takes so many times as long."""
     found = _times(_times(known, PRODUCTS, products), LOOPS, loops)
-    levels = tuple(Level(one.nbytes, one.nbytes_each_nanosecond / memory) for one in known.memory)
+    levels = tuple(
+        Level(one.nbytes, one.nbytes_each_nanosecond / memory, one.starting * memory)
+        for one in known.memory
+    )
     names = tuple(one.name for one in fields(known.numpy))
     return replace(found, memory=levels, numpy=_times(known.numpy, names, numpy))
 
@@ -173,7 +177,12 @@ SPEEDS = {
         product=40.0,
         instruction=150.0,
         sharing=1000.0,
-        memory=(Level(2**15, 150.0), Level(2**18, 60.0), Level(2**26, 30.0), Level(2**62, 12.0)),
+        memory=(
+            Level(2**15, 150.0),
+            Level(2**18, 60.0),
+            Level(2**26, 30.0, 40.0),
+            Level(2**62, 12.0, 200.0),
+        ),
     ),
     32: Speeds(
         vector_nbytes=32,
@@ -189,8 +198,12 @@ SPEEDS = {
         product=50.0,
         instruction=30.0,
         sharing=1000.0,
-        memory=(Level(2**15, 150.0), Level(2**19, 60.0), Level(2**25, 34.0), Level(2**62, 16.0)),
-        kept=2e6,
+        memory=(
+            Level(2**15, 150.0),
+            Level(2**19, 60.0),
+            Level(2**25, 34.0, 40.0),
+            Level(2**62, 16.0, 200.0),
+        ),
         window=45.0,
     ),
 }

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from chainrule.dataclass import dataclass
 from chainrule.graph.in_notebooks import ShownByText
-from chainrule.plan.duration import work_nanoseconds
+from chainrule.graph.uses import uses
+from chainrule.plan.duration import plan_nanoseconds
 from chainrule.plan.text import instructions
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class PlanTimes(ShownByText):
 
     @cached_property
     def predicted(self) -> tuple[float, ...]:
-        """As the plan was made: by the record of its target."""
-        return tuple([work_nanoseconds(work, self.plan.speeds) for work in self.plan.works])
+        """For this machine, which was calibrated once."""
+        return plan_nanoseconds(self.plan, uses.speeds_here(self.plan))
 
     def __str__(self) -> str:
         rows: list[Row] = [("", "instruction", "predicted", "measured", "ratio", "writes")]

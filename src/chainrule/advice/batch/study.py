@@ -17,6 +17,7 @@ from chainrule.devices.planning.devices import products_of
 from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.execute.executors import executor_of
 from chainrule.execute.native.runtime.machine import settings_now
+from chainrule.explain.cost.calibration import speeds_here
 from chainrule.explain.cost.measured_runs import run_of_report, timed
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.explain.plot import Plot
@@ -233,10 +234,10 @@ def batch_study(
 
     `data` maps inputs to arrays whose rows are examples; what it lacks, it takes as a step does.
     `sizes` are 1, 2, 4, ... up to 1,024 or all rows, those that fit in `memory`.  Times are
-    measured; with `measure=False` predicted for a known processor, or by
-    `speeds=cr.measured_speeds()`.  The noise of gradients is that of `rows` examples (512) after
-    the numbers of steps in `at`, of a training from a copy of the state with `batch` rows a step;
-    without any (`at=()`) nothing is recommended.  `size` is the named size of the batch, where the
+    measured; with `measure=False` predicted for this machine, calibrated once, or by `speeds`.  The
+    noise of gradients is that of `rows` examples (512) after the numbers of steps in `at`, of a
+    training from a copy of the state with `batch` rows a step; without any (`at=()`) nothing is
+    recommended.  `size` is the named size of the batch, where the
     step has several.
 
     InputError for data that are no examples, and as `cr.gradient_noise`.
@@ -366,7 +367,8 @@ def _least_seconds(
     settings = settings_now()
     compiled = executor_of(step.executor).traits.has_kernels
     # NumPy's times are one record for every processor, and so is what they are compared with.
-    known = speeds or speeds_of(settings.target.vector_nbytes if compiled else 0)
+    here = settings.target.vector_nbytes, settings.threads
+    known = speeds or (speeds_here(*here) if compiled else speeds_of(0))
     dtype = str(step.graph[step.objective].dtype)
     best = products_of(known).get(dtype, products_of(known)["float32"])
     best *= max(settings.threads, 1) if compiled else 1

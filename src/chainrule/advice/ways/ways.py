@@ -229,7 +229,7 @@ def ways(
     less, what the backward pass reads in bfloat16; on `devices` (a number of ranks of this machine,
     or a `cr.Devices`; `memory` limits each device) data parallel, sharded, as a pipeline, with
     products split, and combined.  Each with the bytes of the device that needs most, predicted time
-    (of a known processor, or by `speeds=cr.measured_speeds()`), operations beyond those of the
+    (of this machine, calibrated once, or by `speeds`), operations beyond those of the
     plain step, bytes sent, the share of time in which devices wait, what becomes of noise and
     trajectory, and the code that does it.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class Times:
     """Those of a split step: on its devices, if it was split for some; else on ranks that are
-    threads of a known processor.  `speeds` stand for those of all devices."""
+    threads of this machine.  `speeds` stand for those of all devices."""
 
     def __init__(
         self,

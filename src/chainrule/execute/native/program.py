@@ -22,6 +22,7 @@ from chainrule.execute.native.runtime.quick import QuickCall
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
+from chainrule.graph.uses import uses
 from chainrule.plan.duration import plan_nanoseconds
 from chainrule.plan.planner import Plan
 from chainrule.plan.roles import Role, roles_of
@@ -67,10 +68,14 @@ class NativeProgram:
 
     def durations(self, speeds: Speeds | None = None, since: float = 0.0) -> tuple[float, ...]:
         """About how many nanoseconds each instruction takes on a machine with these speeds; by
-        default with those by which the plan was made.  Between two runs, `since` bytes are touched,
-        or what it is given."""
-        known = self.plan.speeds if speeds is None else speeds
-        return plan_nanoseconds(self.plan, known, since)
+        default on this one, which is calibrated when this is asked first.  Between two runs, `since`
+        bytes are touched, or what it is given."""
+        return plan_nanoseconds(self.plan, self.speeds if speeds is None else speeds, since)
+
+    @property
+    def speeds(self) -> Speeds:
+        """Those of this machine; of a known processor where it is not calibrated."""
+        return uses.speeds_here(self.plan)
 
     @cached_property
     def launcher(self) -> Launcher:

@@ -15,7 +15,7 @@ from chainrule.execute.native.runtime.arrays import plain, pointer_of
 from chainrule.execute.native.runtime.launch import Launcher
 from chainrule.execute.native.runtime.machine import Machine, Settings
 from chainrule.graph.node import Node
-from chainrule.machine_code.target import host_target, native_refusal
+from chainrule.machine_code.target import Target, host_target, native_refusal
 from chainrule.plan.planner import Plan
 
 RUNS, SECONDS = 5, 0.5  # at least so many, and so long
@@ -24,10 +24,57 @@ RUNS, SECONDS = 5, 0.5  # at least so many, and so long
 def nanoseconds_of(plan: Plan, inputs: Mapping[Node, np.ndarray]) -> tuple[float, ...]:
     """How long each instruction of a plan takes on these arrays: the least of some runs.
 
-    By the clock of the system, on the threads of the plan.  Arrays of inputs that the plan
-    overwrites change.  UnsupportedError where no native code can be made, or only for shorter
-    vectors; IndexOutOfRangeError for an index out of range.
+    See `Stamped`.
     """
+    return Stamped(plan, inputs).least(RUNS, SECONDS)
+
+
+class Stamped:
+    """The code of a plan, compiled with a time stamp after each instruction, and its arrays.
+
+    Arrays of inputs that the plan overwrites change.  UnsupportedError where no native code can be
+    made, or only for shorter vectors; MemoryLimitError where there is no memory for it.
+    """
+
+    def __init__(self, plan: Plan, inputs: Mapping[Node, np.ndarray]) -> None:
+        target = _target(plan)
+        self.plan, self.overwrites = plan, dict(plan.overwrites)
+        self.results = list(plan.schedule.results)
+        self.machine = Machine(
+            artifact_of(plan, self.overwrites, target, timed=True),
+            Settings(plan.threads, target, False),
+        )
+        launcher = Launcher(plan.graph, self.results, self.overwrites, machine=self.machine)
+        refuse_beyond_free(launcher.most_nbytes)
+        self.context = launcher.new_context()
+        self.arrays = {node: plain(array, node.dtype) for node, array in inputs.items()}
+        self.made = {node: np.empty(node.shape, node.dtype) for node in launcher.fresh}
+        self.stamps = np.zeros((len(plan.works) + 1, 2), np.int64)
+        for node, array in self.arrays.items():
+            self.context.slots[launcher.slots[node]] = pointer_of(array)
+        for node, array in self.made.items():
+            self.context.slots[launcher.result_slots[node]] = pointer_of(array)
+        self.context.slots[len(self.context.slots) - 1] = pointer_of(self.stamps)
+
+    def least(self, runs: int, seconds: float) -> tuple[float, ...]:
+        """The least nanoseconds of each instruction, of at least so many runs and so many seconds,
+        after one that does not count.
+
+        By the clock of the system, on the threads of the plan.  IndexOutOfRangeError for an index
+        out of range.
+        """
+        found: list[np.ndarray] = []
+        begun = perf_counter()
+        while len(found) <= runs or perf_counter() - begun < seconds:
+            if not self.machine.call(self.plan.graph, self.context):
+                program = NativeProgram(self.plan.graph, self.results, self.overwrites)
+                program.raise_failure(self.arrays)
+            found.append(np.diff(self.stamps @ (1_000_000_000, 1)))
+        return tuple(np.min(found[1:], axis=0).tolist())
+
+
+def _target(plan: Plan) -> Target:
+    """This machine, if code for it can run the plan."""
     here = "measure the plan on a machine that it is made for"
     refusal = native_refusal()
     if refusal is not None:
@@ -45,25 +92,4 @@ def nanoseconds_of(plan: Plan, inputs: Mapping[Node, np.ndarray]) -> tuple[float
             "this machine has no such instructions",
             hint=here,
         )
-    overwrites, results = dict(plan.overwrites), list(plan.schedule.results)
-    machine = Machine(
-        artifact_of(plan, overwrites, target, timed=True), Settings(plan.threads, target, False)
-    )
-    launcher = Launcher(plan.graph, results, overwrites, machine=machine)
-    refuse_beyond_free(launcher.most_nbytes)
-    context = launcher.new_context()
-    arrays = {node: plain(array, node.dtype) for node, array in inputs.items()}
-    made = {node: np.empty(node.shape, node.dtype) for node in launcher.fresh}
-    stamps = np.zeros((len(plan.works) + 1, 2), np.int64)
-    for node, array in arrays.items():
-        context.slots[launcher.slots[node]] = pointer_of(array)
-    for node, array in made.items():
-        context.slots[launcher.result_slots[node]] = pointer_of(array)
-    context.slots[len(context.slots) - 1] = pointer_of(stamps)
-    found: list[np.ndarray] = []
-    begun = perf_counter()
-    while len(found) <= RUNS or perf_counter() - begun < SECONDS:
-        if not machine.call(plan.graph, context):
-            NativeProgram(plan.graph, results, overwrites).raise_failure(arrays)
-        found.append(np.diff(stamps @ (1_000_000_000, 1)))
-    return tuple(np.min(found[1:], axis=0).tolist())
+    return target

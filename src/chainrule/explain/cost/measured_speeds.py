@@ -1,39 +1,65 @@
-"""Measures how quick this machine is, for predictions of time: a product, a loop, a copy, NumPy."""
+"""Measures how quick this machine is, for predictions of time: a product, a loop, a copy, NumPy.
+
+Each probe is a small program whose instructions are timed one by one.  What it takes is set beside
+what is predicted for it, and gives a few factors by which the record of the processor's vectors is
+scaled: of products, of loops, of each level of memory, of NumPy, of threads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import fsum, inf
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
 from chainrule.execute import reference
-from chainrule.execute.native.program import NativeProgram
-from chainrule.execute.native.runtime.machine import settings_now
+from chainrule.execute.native.runtime.machine import plan_for, settings_now
+from chainrule.execute.native.stamped import Stamped
+from chainrule.explain.cost.caches import cache_nbytes
 from chainrule.explain.cost.measured_runs import least_nanoseconds
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import array_type
+from chainrule.plan.duration import OVERLAP, plan_nanoseconds
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.speeds import Level, Speeds, scaled, speeds_of
 from chainrule.plan.work import ProductWork
 from chainrule.tracing import trace
 
-# In turns, of which the least counts: another process, or another machine on the same processor,
-# seldom disturbs all of them.
-TURNS, CALLS, SECONDS = 3, 2, 0.01
-# The same for all threads: a virtual machine may move a second thread to a core of its own only
-# when it has worked for a tenth of a second.
-TOGETHER = 0.15
-SIDE, LARGE, LENGTH = 384, 768, 2**15  # of matrices, also for all threads; of arrays in a cache
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: the least of so many turns, of so many seconds each, counts, as other
+    processes, or other machines on the same processor, seldom disturb all of them.
+
+    `together` are the seconds of a turn of all threads: a virtual machine may move a second thread
+    to a core of its own only when it has worked for a tenth of a second.  `side` is of matrices,
+    `length` of arrays in a cache.  `passes`: what threads pass to each other in products is
+    measured, too.
+    """
+
+    turns: int
+    seconds: float
+    together: float
+    side: int
+    length: int
+    passes: bool
+
+
+THOROUGH = Effort(3, 0.01, 0.15, 384, 2**15, passes=True)
+QUICK = Effort(3, 0.001, 0.005, 384, 2**13, passes=False)
+LARGE = 768  # a side of matrices that BLAS may multiply
+SHARED = 4, 32  # times the length of arrays, of loops that threads share
 ROWS, WIDTH, LINKS = (128, 1024), 128, 8  # of layers that threads compute: few rows, and many
-STREAMED = tuple(2**k for k in range(15, 24, 2))  # lengths of arrays near and far
-LEAST = 0.1  # of a ratio
-# Nanoseconds for which arrays of so many numbers are left alone, to see whether a cache keeps them.
-PAUSES, LEFT = tuple(1e6 * 2**k for k in range(5)), 2**17
+LEAST, MOST, WILD = 0.1, 10.0, 2.5  # of a ratio; one beyond the last is measured again
+CROWDED = 2.0  # at most: two threads that take more have one core between them just now
+CALLS = 5  # in a turn, at least
+FEW = 64  # a side of matrices that one thread of BLAS multiplies
+# Arrays have so much of a cache together, or so many times what the last one holds.
+INSIDE, BEYOND, MOST_NBYTES = 0.4, 1.5, 1 << 27
+MOVED = 2  # bytes for each of two that are read: lines to write are fetched first, and one is half
 
 
 def measured_speeds() -> Speeds:
@@ -41,41 +67,64 @@ def measured_speeds() -> Speeds:
     and levels of memory of its own.
 
     Takes one or two seconds.  What a plan does never depends on it: give it to
-    `step.tradeoff(speeds=)` and `step.fits(speeds=)`, for times on this machine.
+    `step.tradeoff(speeds=)` and `step.fits(speeds=)`, for times on this machine as it is now.  By
+    default they have those of a calibration, which took a fifth of a second once.
     """
-    settings = settings_now()
-    known = speeds_of(settings.target.vector_nbytes)
-    multiplying = _Probe(_product, (SIDE, SIDE), known)
-    by_blas = _Probe(_product, (LARGE, LARGE), known)
-    together = _Probe(_product, (LARGE, LARGE), known, settings.threads)
-    computing = _Probe(lambda x, y: np.exp(x) + np.tanh(y), (LENGTH,), known)
-    adding = [_Probe(lambda x, y: x + y, (length,), known) for length in STREAMED]
+    return measured(THOROUGH, settings_now().threads)
+
+
+def measured(effort: Effort, threads: int) -> Speeds:
+    """The speeds of this machine where plans have so many threads."""
+    known = speeds_of(settings_now(1).target.vector_nbytes)
+    multiplying = _Probe(_product, (effort.side,) * 2, known)
+    large = _Probe(_product, (LARGE, LARGE), known)
+    computing = _Probe(_curve, (effort.length,), known)
+    beginning = _Probe(_scaled, (1,), known)
+    moving = [_Probe(_scaled, (length,), known) for length in _lengths()]
     in_numpy = _InNumPy(lambda x, y: np.tanh(x @ y) + y, known)
-    chains = [
-        [_Probe(_chain, (rows, WIDTH), known, count) for count in (1, settings.threads)]
-        for rows in ROWS
-    ]
-    probes = [multiplying, by_blas, computing, *adding, in_numpy]
-    probes += [together, *chains[0], *chains[1]] if settings.threads > 1 else []
-    for _ in range(TURNS):
-        for one in probes:
-            one.turn()
-    products, levels = multiplying.ratio, tuple(_levels(known, adding))
-    found = scaled(known, products=products, loops=computing.ratio, numpy=in_numpy.ratio)
-    if settings.threads > 1:
-        crowding = max(1.0, together.ratio / by_blas.ratio)
-        more = [
-            (shared.nanoseconds - alone.nanoseconds * crowding / settings.threads) / LINKS
-            for alone, shared in chains
-        ]
-        sharing, exchanging = _meeting(more, known)
-        found = replace(found, crowding=crowding, sharing=sharing, exchanging=exchanging)
-    return replace(
+    probes = [multiplying, computing, beginning, *moving, in_numpy]
+    _take_turns([*probes, large] if large.is_by_blas or effort.passes else probes, effort)
+    found = scaled(known, products=multiplying.ratio, loops=computing.ratio, numpy=in_numpy.ratio)
+    found = replace(
         found,
-        memory=levels,
-        kept=_kept(adding[STREAMED.index(LEFT)], levels),
-        blas=by_blas.ratio / products if by_blas.is_by_blas else 1.0,
+        instruction=max(beginning.nanoseconds - found.row, 1.0),
+        blas=large.ratio / multiplying.ratio if large.is_by_blas else 1.0,
     )
+    found = replace(found, memory=tuple(_levels(found, moving)))
+    if threads == 1:
+        return found
+    if effort.passes:
+        return _with_passing(found, large, threads, effort)
+    return _with_meeting(found, threads, effort)
+
+
+def _with_meeting(found: Speeds, threads: int, effort: Effort) -> Speeds:
+    """The speeds with what threads take longer for two loops, of which one is short."""
+    lengths = (k * effort.length for k in SHARED)
+    probes = [_Probe(_curve, (length,), found, threads) for length in lengths]
+    _take_turns(probes, replace(effort, seconds=effort.together))
+    short, long = (one.nanoseconds for one in probes)
+    alone = [one.by(replace(found, sharing=0.0)) for one in probes]
+    crowding = min(max((long - short) / (alone[1] - alone[0]), 1.0), CROWDED)
+    sharing = short - crowding * alone[0]
+    return replace(found, crowding=crowding, sharing=max(LEAST * found.sharing, sharing))
+
+
+def _with_passing(found: Speeds, large: _Probe, threads: int, effort: Effort) -> Speeds:
+    """The speeds with what threads take longer for a product and for layers, in which they pass
+    each other what they computed."""
+    multiplying = _Probe(_product, (LARGE, LARGE), found, threads)
+    chains = [
+        [_Probe(_chain, (rows, WIDTH), found, count) for count in (1, threads)] for rows in ROWS
+    ]
+    _take_turns([multiplying], replace(effort, seconds=effort.together))
+    _take_turns([one for pair in chains for one in pair], effort)
+    crowding = min(max(threads * multiplying.nanoseconds / large.nanoseconds, 1.0), CROWDED)
+    sharing, exchanging = _meeting(
+        [(both.nanoseconds - one.nanoseconds * crowding / threads) / LINKS for one, both in chains],
+        found,
+    )
+    return replace(found, crowding=crowding, sharing=sharing, exchanging=exchanging)
 
 
 def _meeting(more: Sequence[float], known: Speeds) -> tuple[float, float]:
@@ -87,35 +136,42 @@ def _meeting(more: Sequence[float], known: Speeds) -> tuple[float, float]:
     return max(LEAST * known.sharing, sharing), exchanging
 
 
-def _levels(known: Speeds, adding: Sequence[_Probe]) -> Iterator[Level]:
-    """The levels of memory, each as quick as arrays of half its size are added in it; the nearest
-    is not measured, and none is quicker than those before it."""
-    nearest = known.memory[0]
-    yield nearest
-    most = nearest.nbytes_each_nanosecond
-    for length, probe in zip(STREAMED, adding, strict=True):
-        nbytes = 3 * length * np.float32().nbytes
-        most = min(most, nbytes / (known.moving(nbytes) * probe.ratio))
-        yield Level(2.0 * nbytes if length != STREAMED[-1] else known.memory[-1].nbytes, most)
+def _levels(found: Speeds, moving: Sequence[_Probe]) -> Iterator[Level]:
+    """The levels of memory from the second one on, each as quick as arrays are multiplied in it,
+    and none quicker than those before it: what loads and stores take in the first one are
+    operations.
+
+    Levels hold half of what caches do, as of up to twice as much some is still there.
+    """
+    computing = replace(found, memory=(Level(inf, inf),))
+    known = found.memory[-len(moving) :]
+    sizes = [nbytes / 2 for nbytes in cache_nbytes()[1:]] + [known[-1].nbytes]
+    most = inf
+    for nbytes, probe, level in zip(sizes, moving, known, strict=True):
+        taken = probe.nanoseconds - found.instruction
+        shorter = OVERLAP * (probe.by(computing) - found.instruction)
+        most = min(most, MOVED * probe.nbytes / max(taken - shorter, LEAST * taken))
+        yield Level(nbytes, most, level.starting)
 
 
-def _kept(adding: _Probe, levels: Sequence[Level]) -> float:
-    """For how many nanoseconds arrays that nobody touches stay nearer than the last level: until
-    they are more than half way from there, as their sum tells.  Infinite where they stayed."""
-    nbytes = 3 * LEFT * np.float32().nbytes
-    near = next(one for one in levels if nbytes <= one.nbytes)
-    rates = near.nbytes_each_nanosecond, levels[-1].nbytes_each_nanosecond
-    limit = sum(nbytes / one for one in rates) / 2
-    stayed = 0.0
-    for pause in PAUSES:
-        if adding.after(pause) > limit:
-            return (stayed + pause) / 2
-        stayed = pause
-    return inf
+def _lengths() -> Iterator[int]:
+    """How long arrays are that lie in each level from the second one on, with what is made of
+    them."""
+    sizes = cache_nbytes()[1:]
+    for nbytes in (*(INSIDE * one for one in sizes), min(BEYOND * sizes[-1], MOST_NBYTES)):
+        yield int(nbytes) // (3 * np.float32().nbytes)
 
 
 def _product(x: Any, y: Any) -> Any:
     return x @ y
+
+
+def _curve(x: Any, y: Any) -> Any:
+    return np.exp(x) + np.tanh(y)
+
+
+def _scaled(x: Any, y: Any) -> Any:
+    return x * y
 
 
 def _chain(x: Any, y: Any) -> Any:
@@ -126,83 +182,70 @@ def _chain(x: Any, y: Any) -> Any:
 
 
 class _Probe:
-    """Compiled code of a function of two arrays: how many times as long as predicted it takes,
-    beyond the same on one element."""
+    """Compiled code of a function of two arrays, which is made when its first turn comes."""
 
     def __init__(
         self, function: Callable[..., Any], shape: tuple[int, ...], known: Speeds, threads: int = 1
     ) -> None:
-        self.seconds = TOGETHER if threads > 1 and function is _product else SECONDS
-        self.programs: list[tuple[NativeProgram, dict[Any, np.ndarray]]] = []
-        for size in (shape, (1,) * len(shape)):
-            graph, given = _traced(function, size)
-            results = [node for _, node in graph.outputs]
-            program = NativeProgram(graph, results, settings=settings_now(threads))
-            self.programs.append((program, given))
-        self.predicted = [fsum(program.durations(known)) for program, _ in self.programs]
-        self.least = [inf, inf]
+        self.graph, self.given = _traced(function, shape)
+        results = [node for _, node in self.graph.outputs]
+        self.plan = plan_for(self.graph, results, settings=settings_now(threads))
+        self.predicted, self.nbytes = self.by(known), sum(one.nbytes for one in self.given.values())
+        self.nanoseconds = inf
+
+    def by(self, speeds: Speeds) -> float:
+        """What it takes by these speeds."""
+        return fsum(plan_nanoseconds(self.plan, speeds))
+
+    @cached_property
+    def stamped(self) -> Stamped:
+        """Its code."""
+        return Stamped(self.plan, self.given)
 
     @property
     def is_by_blas(self) -> bool:
         """Whether BLAS does it."""
-        works = self.programs[0][0].plan.works
+        works = self.plan.works
         return any(isinstance(w, ProductWork) and w.calls[0].by_routine for w in works)
 
-    def turn(self) -> None:
-        """Measure once more."""
-        for place, (program, given) in enumerate(self.programs):
-            seconds = SECONDS / 5 if place else self.seconds
-            taken = least_nanoseconds(partial(program, given), CALLS, seconds)
-            self.least[place] = min(self.least[place], taken)
-
-    def after(self, pause: float) -> float:
-        """The least nanoseconds of some calls, beyond those on one element, each after a time in
-        which nothing else is touched."""
-        found: list[float] = []
-        for program, given in self.programs:
-            taken: list[float] = []
-            for _ in range(TURNS):
-                until = perf_counter_ns() + pause
-                while perf_counter_ns() < until:
-                    pass
-                begun = perf_counter_ns()
-                program(given)
-                taken.append(perf_counter_ns() - begun)
-            found.append(min(taken))
-        return found[0] - found[1]
-
-    @property
-    def nanoseconds(self) -> float:
-        """The least of all turns, beyond one element."""
-        return self.least[0] - self.least[1]
+    def turn(self, seconds: float) -> None:
+        """Measure once more: the least of all turns counts."""
+        self.nanoseconds = min(self.nanoseconds, fsum(self.stamped.least(CALLS, seconds)))
 
     @property
     def ratio(self) -> float:
         """The same by what was predicted."""
-        return max(self.nanoseconds / (self.predicted[0] - self.predicted[1]), LEAST)
+        return min(max(self.nanoseconds / self.predicted, LEAST), MOST)
 
 
 class _InNumPy:
-    """The same of NumPy, which has nothing to take off."""
+    """The same of NumPy."""
 
     def __init__(self, function: Callable[..., Any], known: Speeds) -> None:
-        self.graph, self.given = _traced(function, (SIDE, SIDE))
+        self.graph, self.given = _traced(function, (FEW, FEW))
         self.predicted = sum(node_nanoseconds(node, known.numpy) for node in self.graph.nodes)
-        self.least = inf
+        self.nanoseconds = inf
 
-    def turn(self) -> None:
+    def turn(self, seconds: float) -> None:
         """Measure once more."""
         results = [node for _, node in self.graph.outputs]
-
-        def call() -> object:
-            return reference.evaluate(self.graph, self.given, results)
-
-        self.least = min(self.least, least_nanoseconds(call, CALLS, SECONDS))
+        call = partial(reference.evaluate, self.graph, self.given, results)
+        self.nanoseconds = min(self.nanoseconds, least_nanoseconds(call, CALLS, seconds))
 
     @property
     def ratio(self) -> float:
         """The least of all turns, by what was predicted."""
-        return self.least / self.predicted
+        return min(max(self.nanoseconds / self.predicted, LEAST), MOST)
+
+
+def _take_turns(probes: Sequence[_Probe | _InNumPy], effort: Effort) -> None:
+    for _ in range(effort.turns):
+        for one in probes:
+            one.turn(effort.seconds)
+    for _ in range(effort.turns):
+        for one in probes:
+            if not 1 / WILD < one.ratio < WILD:
+                one.turn(effort.seconds)
 
 
 def _traced(

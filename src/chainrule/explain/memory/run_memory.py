@@ -122,7 +122,7 @@ class RunMemory:
         copied = sum(self.usage.copied.values())
         if not (found and copied):
             return found
-        known = getattr(self.program.plan, "speeds", SPEEDS[64]) if speeds is None else speeds
+        known = getattr(self.program, "speeds", SPEEDS[64]) if speeds is None else speeds
         return found + known.copying(copied)
 
     @cached_property

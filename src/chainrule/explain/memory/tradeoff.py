@@ -185,7 +185,7 @@ def tradeoff_of(
 ) -> Tradeoff:
     """The plans for less and less memory than a report needs, each planned by its executor.
 
-    `speeds` are of the machine whose times are told: by default those by which plans are made.
+    `speeds` are of the machine whose times are told: by default this one, calibrated once.
     With `measure`, as for `TrainingStep.tradeoff`, those worth choosing by these times are run.
     InputError for an executor that cannot compute values again.
     """

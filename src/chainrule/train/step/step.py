@@ -266,7 +266,8 @@ class TrainingStep(Frozen, ShownAsGraph):
     ) -> Tradeoff:
         """What less memory costs in time at these sizes: `print(step.tradeoff(n=256))`.
 
-        Times are predicted for a known processor, with `speeds=cr.measured_speeds()` for this one.
+        Times are predicted for this machine, which is calibrated once (a fifth of a second; of the
+        executor "reference" for a known processor), or for one with other `speeds`.
         With `measure=True` steps are taken with each plan, on arrays that are made up: that takes
         some seconds for each, and its memory; where that is not free, the prediction is scaled.
         `measure={"x": x}` gives arrays and parameters in place of those, repeated or cut to their
