@@ -68,8 +68,8 @@ class NativeProgram:
 
     def durations(self, speeds: Speeds | None = None, since: float = 0.0) -> tuple[float, ...]:
         """About how many nanoseconds each instruction takes on a machine with these speeds; by
-        default on this one, which is calibrated when this is asked first.  Between two runs, `since`
-        bytes are touched, or what it is given."""
+        default on this one, which is calibrated when this is asked first.  From one run to the
+        next, `since` bytes are touched, or what it touches itself."""
         return plan_nanoseconds(self.plan, self.speeds if speeds is None else speeds, since)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from chainrule.dataclass import dataclass, fields, replace
 from chainrule.disk import cache
@@ -152,7 +153,7 @@ def _is_sensible(stored: Stored) -> bool:
 
 def _speeds(stored: Stored, known: Speeds) -> Speeds:
     values = dict(zip(_numbers(), stored.numbers, strict=True))
-    of = {
+    of: dict[str, Any] = {
         where: {name: values[here, name] * UNIT for here, name in values if here == where}
         for where in ("speeds", "numpy")
     }
