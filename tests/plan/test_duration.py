@@ -229,7 +229,7 @@ def test_rows_that_an_index_finds_are_read_as_they_lie():
         graph = cr.trace(gathered, **types)
         made = plan(graph, [node for _, node in graph.outputs])
         (work,) = made.works
-        return _of_vector(work.layouts[0].sweeps[0], 16, made.speeds)
+        return _of_vector(work.layouts[0].sweeps[0], 16, made.speeds, 64)
 
     rows, elements = taken((50, 64)), taken((50,))
     assert elements - rows == pytest.approx(16 * SPEEDS[64].lane - SPEEDS[64].access, rel=0.2)
@@ -241,9 +241,9 @@ def test_many_operations_on_one_vector_take_twice_as_long_beyond_the_window():
     (sweep,) = [one for one in work.layouts[0].sweeps if not one.is_empty]
     lanes, speeds = work.layouts[0].width, replace(made.speeds, window=math.inf)
     count = sum(weight(one, 64) for one in sweep.computes if one.kind is not Kind.LOAD)
-    whole = _of_vector(sweep, lanes, speeds)
+    whole = _of_vector(sweep, lanes, speeds, 4096)
     for window in (0, 5, count - 3, count, count + 7):
-        later = _of_vector(sweep, lanes, replace(speeds, window=window))
+        later = _of_vector(sweep, lanes, replace(speeds, window=window), 4096)
         assert later - whole == pytest.approx(speeds.operation * max(count - window, 0))
 
 

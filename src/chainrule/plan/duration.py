@@ -13,7 +13,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest
-from chainrule.plan.loops.nest import NestLayout
+from chainrule.plan.loops.nest import CACHE_NBYTES, NestLayout
 from chainrule.plan.loops.sweeps import Sweep
 from chainrule.plan.numpy_duration import iterations, node_nanoseconds
 from chainrule.plan.products.calls import Call
@@ -46,6 +46,7 @@ OVERLAP = 0.3
 # not done behind the product: tiles fetch ahead.
 BEHIND = 0.5
 SQUARE = 60.0  # instructions that transform a vector of squares of one channel
+LINE = 64  # bytes that come together
 OVERLAPPED = 2  # vectors of a row so short that the processor has several under way
 TOGETHER = Lying({})  # arrays that lie where they have room together
 
@@ -266,13 +267,20 @@ def _computing(layout: NestLayout, speeds: Speeds) -> float:
     swept = [one for one in layout.sweeps if not one.is_empty]
     # a sum waits for itself from vector to vector, but short rows are begun before others end
     waiting = speeds.reduction if vectors > OVERLAPPED else speeds.operation
-    row = vectors * sum(_of_vector(one, lanes, speeds) + waiting * len(one.folds) for one in swept)
+    row = vectors * sum(
+        _of_vector(one, lanes, speeds, columns * prod(outer)) + waiting * len(one.folds)
+        for one in swept
+    )
     return layout.row_count * (row + speeds.row * len(swept))
 
 
-def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds) -> float:
-    """About how long a sweep takes for one vector of columns, its data in the nearest cache, beside
-    sums over columns."""
+def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds, columns: int) -> float:
+    """About how long a sweep takes for one vector of so many columns, its data in the nearest
+    cache, beside sums over columns."""
+
+    def access(step: int) -> float:
+        return speeds.access if step in (0, 1) else _apart(lanes, columns * LINE, speeds)
+
     found = speeds.access * (len(sweep.restores) + len(sweep.rereads) + len(sweep.saves))
     operations = 0.0
     for one in sweep.computes:
@@ -280,24 +288,28 @@ def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds) -> float:
             case Kind.LOAD if one.node.dtype.kind == "b":
                 found += speeds.mask
             case Kind.LOAD:
-                found += _access(one.place[-1], lanes, speeds)
+                found += access(one.place[-1])
             case Kind.GATHER if not any(index.inner for index in one.operands):
-                found += _access(one.place[-1], lanes, speeds)  # a row that was found before
+                found += access(one.place[-1])  # a row that was found before
             case Kind.GATHER | Kind.LOOKUP:
-                found += lanes * speeds.lane
+                found += _apart(lanes, nbytes_of(one.source or one.node), speeds)
             case _:
                 operations += weight(one, speeds.vector_nbytes)
     found += speeds.operations(operations)
     for store in sweep.stores:
-        found += lanes * speeds.lane if any(one.inner for one in store.indices) else 0.0
-        found += _access(store.place[-1], lanes, speeds)
+        if any(one.inner for one in store.indices):
+            found += _apart(lanes, nbytes_of(store.node), speeds)
+        found += access(store.place[-1])
         if store.fold:
             found += speeds.operation + speeds.access
     return found
 
 
-def _access(step: int, lanes: int, speeds: Speeds) -> float:
-    return speeds.access if step in (0, 1) else lanes * speeds.lane
+def _apart(lanes: int, nbytes: int, speeds: Speeds) -> float:
+    """About how long elements take that do not lie side by side, among lines of so many bytes: of
+    more than the nearest cache holds, a whole line comes for each."""
+    line = speeds.moving(LINE, nbytes) if nbytes > CACHE_NBYTES else 0.0
+    return lanes * (speeds.lane + line)
 
 
 def _moved_nbytes(nest: LoopNest, points: int) -> dict[Node, int]:

@@ -58,7 +58,7 @@ CROWDED = 2.0  # at most: two threads that take more have one core between them 
 CALLS = 5  # in a turn, at least
 FEW = 64  # a side of matrices that one thread of BLAS multiplies
 # Arrays have so much of a cache together, or so many times what the last one holds.
-INSIDE, BEYOND, MOST_NBYTES = 0.4, 1.5, 1 << 27
+INSIDE, BEYOND, MOST_NBYTES = 0.3, 1.5, 1 << 27
 MOVED = 2  # bytes for each of two that are read: lines to write are fetched first, and one is half
 
 
