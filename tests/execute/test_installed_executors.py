@@ -166,6 +166,7 @@ MAY_IMPORT_NATIVE = {
     "devices/planning/measuring.py",  # measures devices
     "devices/launcher.py",  # shares out the threads of compiled code
     "execute/executors.py",
+    "explain/cost/calibration.py",  # asks which BLAS it is
     "explain/cost/measured_speeds.py",  # measures compiled code
     "exchange/to_onnx/of_elements.py",  # writes the polynomials of compiled code
     "machine_code/forks.py",

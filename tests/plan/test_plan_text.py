@@ -50,7 +50,7 @@ plan of objective
   10  product 256 x 256 x 10   2 threads: about 18 µs of work on one    10,240 bytes  W2_next
         W2_next = (1 - learning_rate weight_decay) W2 - learning_rate h^T dJ/do, in place
         on the way, never stored: dJ/dW2
-  11  product 784 x 256 x 256  2 threads: about 675 µs of work on one  802,816 bytes  W1_next
+  11  product 784 x 256 x 256  2 threads: about 702 µs of work on one  802,816 bytes  W1_next
         W1_next = (1 - learning_rate weight_decay) W1 - learning_rate x^T dJ/dz, in place
         on the way, never stored: dJ/dW1
 11 instructions, up to 2 threads, 542,720 bytes of scratch memory (none wasted), 4 bytes of results,
