@@ -34,7 +34,9 @@ FEWEST_SQUARES, SHORTEST = 96, 6  # of all; positions along an axis
 # Squares that are transformed at once: whole rows of them.
 MOST_SQUARES, TRANSFORMED_NBYTES = 128, 2**20
 FEW_SQUARES = 20.0  # what a product for one more costs, as squares of it
-GAP = 16  # elements between planes, so that they lie at different places of a cache
+LINE = 16  # elements of a line of a cache
+GAP = LINE  # between planes, so that they lie at different places
+FEWEST_TOGETHER = 16  # channels of a part of a gradient of the kernel
 STRIPS = 4  # of columns, whose sums are turned into outputs together
 # Channels that are added up one after another, so that errors of rounding stay those of other ways.
 DEEPEST = 128
@@ -115,9 +117,9 @@ class Winograd:
 
     @property
     def pitch(self) -> int:
-        """Elements from one channel of transformed squares to the next."""
-        lanes = self.vector_nbytes // FLOAT32.itemsize
-        return -(-self.squares // lanes) * lanes
+        """Elements from one channel of transformed squares to the next: an odd number of lines,
+        which spreads channels over the places of a cache."""
+        return (-(-self.squares // LINE) // 2 * 2 + 1) * LINE
 
     @property
     def lanes(self) -> int:
@@ -186,8 +188,11 @@ class Winograd:
         if not self.adds_up:
             kernels = min(each, self.rows)
             return ("kernel", kernels), ("outer", min(each, self.blocks))
-        groups = 1 if threads == 1 else min(-(-each // (2 * POINTS)), self.channels // 16)
-        return ("sums", POINTS * groups if threads > 1 else 1), ("kernel", min(each, self.channels))
+        # Each part reads both arrays whole, which threads do at the same time.
+        parts = threads if threads <= 2 else POINTS
+        if threads > POINTS:
+            parts *= min(-(-threads // POINTS), self.channels // FEWEST_TOGETHER)
+        return ("sums", parts), ("kernel", min(each, self.channels))
 
     def busiest(self, threads: int) -> float:
         """What of the longer phase the thread does that does most."""

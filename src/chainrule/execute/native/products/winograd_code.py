@@ -111,31 +111,34 @@ class _WinogradCode(TiledProduct):
         self.each(*self.mine(one.blocks), block)
 
     def sums(self) -> None:
-        """A share of the products that blocks add up to: a line of points, and some channels."""
+        """A share of the products that blocks add up to: lines of points, and some channels."""
         code, one = self.code, self.one
         squares, rest = self.planes(one.data_plane, POINTS)
         cotangents, packed = rest, moved(code, rest, number(POINTS), one.outer_plane, TYPE)
-        strips = self.tiles.strips_together(self.gemm)
-        groups = max(self.part_count // POINTS, 1)
+        splits = min(self.part_count, POINTS)
+        groups = self.part_count // splits
+        turn, group = (ZERO, ZERO) if self.part_count == 1 else self.split(self.part, splits)
+        lines = self.share(POINTS, turn, number(splits))
+        bounds = self.share(self.tiles.strips_together(self.gemm), group, number(groups))
+        begin, end = (self.first_column(one) for one in bounds)
+        channels = code.binary("sub", end, begin)
+        x = moved(code, self.data, begin, one.x_channel, TYPE)
+        of_data = [self.transforms.data([point]) for point in range(POINTS)]
+        of_outer = [self.transforms.cotangents(point) for point in range(POINTS)]
 
-        def cell(index: Operand) -> None:
-            point, turn = self.split(index, POINTS)
-            bounds = self.share(strips, turn, number(groups))
-            begin, end = (self.first_column(one) for one in bounds)
-            x = moved(code, self.data, begin, one.x_channel, TYPE)
-            into = moved(code, self.shared, point, POINTS * one.kernel_plane, TYPE)
-            into = moved(code, into, begin, one.rows, TYPE)
-            of_x = self.of_point(point, [self.transforms.data([k]) for k in range(POINTS)])
-            of_outer = self.of_point(point, [self.transforms.cotangents(k) for k in range(POINTS)])
+        def block(index: Operand) -> None:
+            rows = self.tabulate(index)
+            depth = code.binary("mul", rows, number(one.across))
+            is_first = code.compare("icmp eq", index, ZERO)
+            beta = code.select(is_first, constant(0.0, TYPE), constant(1.0, TYPE))
 
-            def block(index: Operand) -> None:
-                rows = self.tabulate(index)
-                channels = code.binary("sub", end, begin)
-                call(code, of_x, x, squares, self.table, rows, channels)
-                call(code, of_outer, self.other, cotangents, self.table, rows)
-                depth = code.binary("mul", rows, number(one.across))
-                is_first = code.compare("icmp eq", index, ZERO)
-                beta = code.select(is_first, constant(0.0, TYPE), constant(1.0, TYPE))
+            def line(point: Operand) -> None:
+                name = self.of_point(point, of_data)
+                call(code, name, x, squares, self.table, rows, channels)
+                name = self.of_point(point, of_outer)
+                call(code, name, self.other, cotangents, self.table, rows)
+                into = moved(code, self.shared, point, POINTS * one.kernel_plane, TYPE)
+                into = moved(code, into, begin, one.rows, TYPE)
 
                 def product(k: Operand) -> None:
                     a = moved(code, cotangents, k, one.outer_plane, TYPE)
@@ -151,9 +154,9 @@ class _WinogradCode(TiledProduct):
 
                 self.each(ZERO, number(POINTS), product)
 
-            self.each(ZERO, number(one.blocks), block)
+            self.each(*lines, line)
 
-        self.each(*self.mine(POINTS * groups), cell)
+        self.each(ZERO, number(one.blocks), block)
 
     def of_point(self, point: Operand, names: list[str]) -> str:
         """The function of a line of points."""
