@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 
 from chainrule.control.repeated import repeated
@@ -21,13 +21,15 @@ def _shorter(graph: Graph, same_bits: bool) -> Iterable[Graph]:
     return shorter(graph, sums_after=same_bits)
 
 
-def _quicker(graph: Graph, sizes: Mapping[str, int]) -> Iterable[Graph]:
+def _quicker(graph: Graph, sizes: Mapping[str, int]) -> Iterator[Graph]:
     from chainrule.control.joined import joined
     from chainrule.control.kept import kept
     from chainrule.control.sums import summed
 
     once = joined(graph)
-    return [summed(form, sizes) for form in (kept(once, sizes), once, graph)]
+    yield summed(kept(once, sizes), sizes)
+    yield summed(once, sizes)
+    yield summed(graph, sizes)
 
 
 def over(body: Body, constants: int, carries: int) -> dict[Node, Node]:

@@ -129,10 +129,11 @@ def in_memory(
     from chainrule.transforms.widen import widen
 
     graph = widen(graph)
-    quick = quick_forms(graph, {})
-    forms = [uses.blocked(form, wanted(form)[0]) for form in quick]
     if memory_of(executor) is None:
-        return forms[0]
+        form = next(quick_forms(graph, {}))
+        return uses.blocked(form, wanted(form)[0])
+    quick = list(quick_forms(graph, {}))
+    forms = [uses.blocked(form, wanted(form)[0]) for form in quick]
     plain = forms[-1] if quick[-1] is graph else uses.blocked(graph, wanted(graph)[0])
     return shorter_form(executor, forms, plain, wanted)
 

@@ -16,15 +16,21 @@ from chainrule.transforms.widen import widen
 Wanted = tuple[Sequence[Node], Mapping[Node, Node]]
 
 
-def quick_forms(graph: Graph, sizes: Mapping[str, int]) -> list[Graph]:
+def quick_forms(graph: Graph, sizes: Mapping[str, int]) -> Iterator[Graph]:
     """The forms in which loops compute nothing twice, the quickest first, and then that in which
     they do; all have the same bits.
 
     `sizes` are those of names by which what is kept is chosen, where the graph has such.
     """
     quicker = {one.quicker: None for one in _libraries(graph) if one.quicker is not None}
-    found = [form for forms in quicker for form in forms(graph, sizes)]
-    return list(dict.fromkeys(found or [graph]))
+    seen = set[Graph]()
+    for forms in quicker:
+        for form in forms(graph, sizes):
+            if form not in seen:
+                seen.add(form)
+                yield form
+    if not seen:
+        yield graph
 
 
 def shorter_form(

@@ -46,7 +46,7 @@ def on_numbers_too(
     gives, where that is another way.
     """
     require_function(function)
-    executor = executor_named(executor)
+    named = None if executor is None else executor_named(executor)
     on_numbers = traced_and_run if on_numbers is None else on_numbers
 
     @entry
@@ -57,7 +57,7 @@ def on_numbers_too(
             return in_trace(building, frame, args, kwargs)
         check_call(function, args, kwargs)
         try:
-            return on_numbers(nested, args, kwargs, executor)
+            return on_numbers(nested, args, kwargs, named or executor_named(None))
         except ForeignValueError as error:
             outer = error.outermost
             if outer is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.execute.free_memory import WORTH_CHECKING
+from chainrule.execute.xla.calling_thread import for_caller, is_for_caller
 from chainrule.execute.xla.foreign import Foreign, any_foreign
 from chainrule.execute.xla.fullest import fullest
 from chainrule.execute.xla.jax_here import OPTIONS, jax_here, keeping_barriers, tracing, wide
@@ -94,10 +95,15 @@ class Code:
             with jax_here().named_scope(scope_of(numbers[node])):
                 return space.where(space.failed, before, after)
 
+        by_caller = grid is None and is_for_caller(order)
+
+        def called(values: list[Any]) -> list[Any]:
+            return [*map(for_caller, values[:1]), *values[1:]] if by_caller else values
+
         def computed(*arrays: Any) -> Any:
             values = dict(zip(given, arrays, strict=True))
             space = evaluated(values)
-            return [values[node] for node in results], _noted(space)
+            return called([values[node] for node in results]), _noted(space)
 
         def updated(donated: Sequence[Any], arrays: Sequence[Any]) -> Any:
             old = dict(zip(overwritten.values(), donated, strict=True))
@@ -107,7 +113,7 @@ class Code:
             if space.failed is not False:
                 pairs = zip(overwritten, old.values(), new, strict=True)
                 new = [chosen(space, *one) for one in pairs]
-            return new, [values[node] for node in results], _noted(space)
+            return new, called([values[node] for node in results]), _noted(space)
 
         function: Any = updated if overwritten else computed
         compiled = {**OPTIONS, **keeping_barriers()} if parts is not None else OPTIONS

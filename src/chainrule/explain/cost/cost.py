@@ -175,7 +175,7 @@ def _sum(parts: Iterable[Count]) -> Count:
 def cost_of_graph(graph: Graph, given: Mapping[str, int]) -> Cost:
     """The cost of a graph, of the form in which it runs; see `Graph.cost`."""
     check_sizes(graph, given)
-    bound = quick_forms(graph.bound(given) if given else graph, given)[0]
+    bound = next(quick_forms(graph.bound(given) if given else graph, given))
     values = carried(bound)
     names = _shown_names(bound)
     nodes = tuple(
