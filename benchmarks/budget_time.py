@@ -33,6 +33,7 @@ PERCENTS = (80, 60, 40, 30, 20)
 PARTS = (2, 4)  # of a batch
 TOLERANCE, POINTS = 0.2, 0.02
 SHORTEST = 0.03  # seconds of a turn
+AS_LONG = 5  # rounds with the same arrays: where these lie decides some percent
 HOW = ("estimated", "run")  # predicted
 
 
@@ -74,12 +75,15 @@ def measured(program: Program, executor: str, percents: Sequence[int], rounds: i
         steps[name], reports[name] = step, parts
     estimated = [one.nanoseconds() for one in reports.values()]
     runs = [one.nanoseconds for one in timed([one.run() for one in reports.values()], estimated)]
-    calls = {name: _call(step, program) for name, step in steps.items()}
-    for call in calls.values():
-        call()
-        call()
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
+    calls: dict[str, Callable[[], Any]] = {}
+    taken: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(rounds):
+        if number % AS_LONG == 0:
+            calls.clear()
+            calls.update({name: _call(step, program) for name, step in steps.items()})
+            for call in calls.values():
+                call()
+                call()
         for name, call in calls.items():
             taken[name].append(seconds_of(call, clock))
     ratios = {

@@ -56,12 +56,19 @@ def busy(seconds: float, made: list[float]) -> Any:
     return make
 
 
-def test_the_least_time_of_calls_in_turns() -> None:
+def test_calls_take_turns() -> None:
     made: list[float] = []
     short, long = timed([busy(0.002, made), busy(0.006, made)], [1.0, 1.0])
     assert made == [0.002, 0.006, 0.002, 0.006]
     assert short.is_measured and long.is_measured
     assert 2e6 <= short.nanoseconds < 4e6 and 6e6 <= long.nanoseconds < 9e6
+
+
+def test_turns_with_other_arrays_are_told_by_their_median(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_runs, "ROUNDS", 3)
+    each = iter([0.002, 0.009, 0.004])
+    (found,) = timed([lambda: busy(next(each), [])()], [1.0])
+    assert 4e6 <= found.nanoseconds < 8e6
 
 
 def test_what_has_no_memory_is_estimated_as_the_others_turn_out() -> None:

@@ -42,29 +42,28 @@ class Timed:
 
 
 def timed(runs: Sequence[Run], estimated: Sequence[float], seconds: float = inf) -> list[Timed]:
-    """How long each call takes: the least of some, as other processes may slow them down.
+    """How long each call takes: the median of some turns, each with new arrays, of which the least
+    of its calls counts, as other processes may slow them down.
 
-    They are made in turns, each with new arrays.  Where there is no memory for a call, or by its
-    estimate, in nanoseconds, no time within `seconds` of all, the estimate is scaled as the
-    measured ones turn out.
+    Where arrays lie decides a few percent of what a call takes that computes little with them.
+    Where there is no memory for a call, or by its estimate, in nanoseconds, no time within
+    `seconds` of all, the estimate is scaled as the measured ones turn out.
     """
-    least = [inf] * len(runs)
+    turns: list[list[float]] = [[] for _ in runs]
     begun = time.perf_counter()
     for place, run in enumerate(runs):
         spent = time.perf_counter() - begun
         if spent + (1 + CALLS) * estimated[place] / 1e9 <= seconds:
-            least[place] = turn(run)
+            turns[place].append(turn(run))
     for _ in range(ROUNDS - 1):
         if time.perf_counter() - begun < min(ENOUGH, seconds):
-            least = [
-                min(one, turn(run)) if one < inf else one
-                for one, run in zip(least, runs, strict=True)
-            ]
-    pairs = list(zip(least, estimated, strict=True))
-    scale = median([taken / about for taken, about in pairs if taken < inf and about] or [1.0])
-    return [
-        Timed(taken, True) if taken < inf else Timed(scale * about, False) for taken, about in pairs
-    ]
+            for found, run in zip(turns, runs, strict=True):
+                if found and found[0] < inf:
+                    found.append(turn(run))
+    taken = [median(found) if found else inf for found in turns]
+    pairs = list(zip(taken, estimated, strict=True))
+    scale = median([one / about for one, about in pairs if one < inf and about] or [1.0])
+    return [Timed(one, True) if one < inf else Timed(scale * about, False) for one, about in pairs]
 
 
 def run_of_report(report: MemoryReport, measure: Measure) -> Run:
