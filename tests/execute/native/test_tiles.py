@@ -307,6 +307,12 @@ def test_there_are_cells_for_all_threads_and_panels_stay_small(shape, threads, v
 
 
 @EVERY_WIDTH
+def test_threads_share_a_gradient_of_few_columns(vector_nbytes):
+    gemm = of_shape(10, 2000, 64, "TN")
+    assert tiles_of_width(gemm, "float32", vector_nbytes, 2).cells(gemm) >= 2
+
+
+@EVERY_WIDTH
 @pytest.mark.parametrize("threads", [2, 4])
 def test_a_small_square_of_long_sums_is_shared(threads, vector_nbytes):
     tiles = tiles_of_width(of_shape(64, 4096, 64), "float32", vector_nbytes, threads)

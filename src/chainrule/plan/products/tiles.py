@@ -286,6 +286,8 @@ def _grouped(tiles: Tiles, gemm: Gemm, wanted: int, large: bool) -> Tiles:
     is_more = tiles.packs_strips or (large and gemm.k > tiles.depth)
     fetches = tiles.fetches or (tiles.packs and tiles.steps >= SHALLOWEST and is_more)
     most = gemm.n // FEWEST_COLUMNS if tiles.packs else tiles.strips(gemm) // FEWEST_STRIPS
+    if tiles.packs and tiles.cells(gemm) * most < wanted // PARTS_A_THREAD:
+        most = gemm.n // PACKED_COLUMNS  # so that every thread has a group
     groups = max(1, min(-(-wanted // tiles.cells(gemm)), most))
     return replace(tiles, groups=groups, fetches=fetches)
 

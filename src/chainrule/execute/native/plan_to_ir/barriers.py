@@ -1,9 +1,13 @@
 """Who does what when several threads run a step: parts are claimed, and a barrier waits for all.
 
-What ends at a barrier is some parts of equal standing.  Each thread that comes claims parts, one by
-one, until there are none left, and goes on when all are done, whoever did them.  So a thread that
-is late, asleep or never scheduled delays nothing but the part that it has claimed, and one thread
+What ends at a barrier is some independent parts.  Each thread that comes claims parts, one by one,
+until there are none left, and goes on when all are done, whoever did them.  So a thread that is
+late, asleep or never scheduled delays nothing but the part that it has claimed, and one thread
 alone can do everything.
+
+A thread claims parts of its own first: of n parts and two threads, the first half is the first
+thread's, in every instruction.  So it reads most of what it wrote before, from its own cache.  Then
+it claims what others have not come to, from the end (decision 0063).
 
 In a loop a barrier comes again in later turns, and a late thread may come to one that others have
 passed many turns ago.  So its counters say the turn that they count for, and only grow: they are
@@ -46,6 +50,57 @@ mine:
 none:
   ret i64 %parts
 }}"""
+
+MOST_OWN = 62  # parts of a barrier that comes once: a bit each; else threads take the next one
+
+# Claims a part in a turn, and gives its number: the first that is left of the thread's own, else
+# the last that is left; `parts` where there is none.  The counter has a bit for each in place of
+# their number.
+CLAIM = f"""\
+define internal i64 @claim_of_own(ptr %counter, i64 %turn, i64 %parts, i64 %index, i64 %count) \
+nounwind {{
+entry:
+  %first = shl i64 %turn, {TURN_BITS}
+  %times = mul i64 %index, %parts
+  %begin = udiv i64 %times, %count
+  %times_next = add i64 %times, %parts
+  %end = udiv i64 %times_next, %count
+  %above = shl i64 -1, %begin
+  %below = shl i64 1, %end
+  %up_to = sub i64 %below, 1
+  %own = and i64 %above, %up_to
+  %power = shl i64 1, %parts
+  %all = sub i64 %power, 1
+  br label %again
+again:
+  %now = load atomic i64, ptr %counter acquire, align 8
+  %is_earlier = icmp slt i64 %now, %first
+  %from = select i1 %is_earlier, i64 %first, i64 %now
+  %claimed = sub i64 %from, %first
+  %taken_parts = and i64 %claimed, %all
+  %free = xor i64 %taken_parts, %all
+  %is_later = icmp ugt i64 %claimed, %all
+  %none_free = icmp eq i64 %free, 0
+  %is_over = or i1 %is_later, %none_free
+  br i1 %is_over, label %none, label %choose
+choose:
+  %mine_free = and i64 %free, %own
+  %has_own = icmp ne i64 %mine_free, 0
+  %from_below = call i64 @llvm.cttz.i64(i64 %mine_free, i1 false)
+  %zeros = call i64 @llvm.ctlz.i64(i64 %free, i1 false)
+  %from_above = sub i64 63, %zeros
+  %part = select i1 %has_own, i64 %from_below, i64 %from_above
+  %bit = shl i64 1, %part
+  %next = or i64 %from, %bit
+  %pair = cmpxchg ptr %counter, i64 %now, i64 %next acq_rel acquire
+  %taken = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %taken, label %mine, label %again
+mine:
+  ret i64 %part
+none:
+  ret i64 %parts
+}}"""
+COUNTS = "declare i64 @llvm.cttz.i64(i64, i1)", "declare i64 @llvm.ctlz.i64(i64, i1)"
 
 
 class Barriers:
@@ -136,8 +191,17 @@ class Barriers:
         code.jump(f"claim{self.count}")
         code.label(f"claim{self.count}")
         claim = f"atomicrmw add ptr {claimed.text}, i64 1 acq_rel"
-        if self._turn is not None:
-            turn = self._turn.text
+        turn = "0" if self._turn is None else self._turn.text
+        if 1 < parts <= (MOST_OWN if self._turn is None else TURN_BITS):
+            for line in COUNTS:
+                code.module.declare(line)
+            if CLAIM not in code.module.functions:
+                code.module.functions.append(CLAIM)
+            claim = (
+                f"call i64 @claim_of_own(ptr {claimed.text}, i64 {turn}, i64 {parts}, "
+                f"i64 {INDEX.text}, i64 %count)"
+            )
+        elif self._turn is not None:
             claim = f"call i64 @count_in_turn(ptr {claimed.text}, i64 {turn}, i64 {parts})"
         part = INDEX if self._is_for_caller else code.emit(claim, I64)
         here = code.compare("icmp slt", part, Operand(str(parts), I64))
