@@ -307,8 +307,23 @@ def test_there_are_cells_for_all_threads_and_panels_stay_small(shape, threads, v
 
 
 @EVERY_WIDTH
+def test_threads_have_rows_of_their_own_in_products_with_near_weights(vector_nbytes):
+    for shape in ((32, 64, 256), (32, 32, 256), (50, 128, 256)):
+        gemm = of_shape(*shape)
+        tiles = tiles_of_width(gemm, "float32", vector_nbytes, 2)
+        assert (tiles.groups, tiles.stacks(gemm), tiles.packs) == (2, 1, False)
+    for gemm in (
+        of_shape(32, 256, 64, "NT"),  # has to be packed
+        of_shape(32, 64, 1024),  # weights that are not near
+        of_shape(32, 16, 256),  # not worth two threads
+    ):
+        tiles = tiles_of_width(gemm, "float32", vector_nbytes, 2)
+        assert tiles.groups < 2 or tiles.stacks(gemm) > 1
+
+
+@EVERY_WIDTH
 def test_threads_share_a_gradient_of_few_columns(vector_nbytes):
-    gemm = of_shape(10, 2000, 64, "TN")
+    gemm = of_shape(64, 2000, 10, "TN")
     assert tiles_of_width(gemm, "float32", vector_nbytes, 2).cells(gemm) >= 2
 
 
