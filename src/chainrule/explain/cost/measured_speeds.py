@@ -57,8 +57,9 @@ LEAST, MOST, WILD = 0.1, 10.0, 2.5  # of a ratio; one beyond the last is measure
 CROWDED = 2.0  # at most: two threads that take more have one core between them just now
 CALLS = 5  # in a turn, at least
 FEW = 64  # a side of matrices that one thread of BLAS multiplies
-# Arrays have so much of a cache together, or so many times what the last one holds.
-INSIDE, BEYOND, MOST_NBYTES = 0.3, 1.5, 1 << 27
+# A level holds so much of a cache; arrays that are measured have so much of it together, or so many
+# times what the last one holds.
+HELD, INSIDE, BEYOND, MOST_NBYTES = 0.4, 0.3, 1.5, 1 << 27
 MOVED = 2  # bytes for each of two that are read: lines to write are fetched first, and one is half
 
 
@@ -141,11 +142,12 @@ def _levels(found: Speeds, moving: Sequence[_Probe]) -> Iterator[Level]:
     and none quicker than those before it: what loads and stores take in the first one are
     operations.
 
-    Levels hold half of what caches do, as of up to twice as much some is still there.
+    Levels hold a part of what caches do: of up to twice as much some is still there, and the rest
+    has code, and what others touch.
     """
     computing = replace(found, memory=(Level(inf, inf),))
     known = found.memory[-len(moving) :]
-    sizes = [nbytes / 2 for nbytes in cache_nbytes()[1:]] + [known[-1].nbytes]
+    sizes = [HELD * nbytes for nbytes in cache_nbytes()[1:]] + [known[-1].nbytes]
     most = inf
     for nbytes, probe, level in zip(sizes, moving, known, strict=True):
         taken = probe.nanoseconds - found.instruction

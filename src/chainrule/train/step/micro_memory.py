@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.train.step.micro_batches import MicroBatchedStep
 
 # Nanoseconds for each array that a run is given: that is looked at, or goes straight to the code.
-LOOKED_AT, STRAIGHT = 5000.0, 500.0
+LOOKED_AT, STRAIGHT = 5000.0, 50.0
 ZERO = 0.1  # in which a byte is set to zero
 # By all graphs that a process runs:
 SHARED = ("stacks of threads", "buffers of BLAS", "buffers of NumPy", "freed arrays")
