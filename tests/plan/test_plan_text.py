@@ -32,9 +32,9 @@ plan of objective
         maximum; 1 sweep, 16 lanes
    3  product 256 x 256 x 10   2 threads: about 17 µs of work on one    10,240 bytes  o
         o = h W2
-   4  loops 256 x 10           2 threads: about 3.6 µs of work on one   10,244 bytes  %20, dJ/do
+   4  loops 256 x 10           2 threads: about 1.7 µs of work on one   10,244 bytes  %20, dJ/do
         max, absolute, less, where, subtract, exp, sum, log, gather, negative, divide, scatter_add,
-          multiply, add; 3 sweeps, 16 lanes
+          multiply, add; 3 sweeps, 16 lanes of rows
    5  loops 49 x 4096          2 threads: about 32 µs of work on one         4 bytes  %26
         integer_power, sum; 1 sweep, 16 lanes
    6  loops 1 x 2560           1 thread: about 0.2 µs, not worth two         4 bytes  %28

@@ -14,6 +14,7 @@ from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest
 from chainrule.plan.loops.nest import CACHE_NBYTES, NestLayout
+from chainrule.plan.loops.row_lanes import RowLanes, vector_moves
 from chainrule.plan.loops.sweeps import Sweep
 from chainrule.plan.numpy_duration import iterations, node_nanoseconds
 from chainrule.plan.products.calls import Call
@@ -261,6 +262,8 @@ def _nests(
 
 def _computing(layout: NestLayout, speeds: Speeds) -> float:
     """About how long a nest takes on one thread, its arrays in the nearest cache."""
+    if layout.lanes is not None:
+        return layout.turns * _of_group(layout, layout.lanes, speeds)
     lanes = max(layout.width, 1)
     *outer, columns = layout.nest.columns or (1,)
     vectors = prod(outer) * -(-columns // lanes)
@@ -272,6 +275,33 @@ def _computing(layout: NestLayout, speeds: Speeds) -> float:
         for one in swept
     )
     return layout.row_count * (row + speeds.row * len(swept))
+
+
+def _of_group(layout: NestLayout, rows: RowLanes, speeds: Speeds) -> float:
+    """About how long a nest takes for as many rows as a vector has lanes."""
+    moves = sum(vector_moves(rows, tile) * tile.count for tile in rows.stores.values())
+    for tile in rows.loads.values():
+        moves += vector_moves(rows, tile) * tile.count / rows.refills(tile)
+    found = speeds.operation * moves
+    for sweep in layout.sweeps:
+        computed = [one for one in sweep.before if one.kind is not Kind.FOLD]
+        found += speeds.operations(sum(weight(one, speeds.vector_nbytes) for one in computed))
+        if sweep.is_empty:
+            continue
+        each = speeds.operation * len(sweep.folds)
+        each += speeds.access * (len(sweep.restores) + len(sweep.rereads) + len(sweep.saves))
+        operations = 0.0
+        for one in sweep.computes:
+            if one.kind is Kind.LOAD:
+                each += speeds.access
+            elif one.kind is Kind.GATHER:
+                each += _apart(rows.width, nbytes_of(one.source or one.node), speeds)
+            else:
+                operations += weight(one, speeds.vector_nbytes)
+        for store in sweep.stores:
+            each += speeds.access + store.fold * (speeds.operation + speeds.access)
+        found += prod(layout.nest.columns) * (each + speeds.operations(operations))
+    return found
 
 
 def _of_vector(sweep: Sweep, lanes: int, speeds: Speeds, columns: int) -> float:

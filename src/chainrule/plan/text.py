@@ -290,7 +290,8 @@ def _operations(work: NestWork) -> str:
     known = ", ".join(dict.fromkeys(names))
     if not sweeps:
         return known
-    return f"{known}; {_counted(sweeps, 'sweep')}, {_counted(max(layout.width, 1), 'lane')}"
+    lanes = _counted(max(layout.width, 1), "lane") + (" of rows" if layout.lanes else "")
+    return f"{known}; {_counted(sweeps, 'sweep')}, {lanes}"
 
 
 def _product(call: Call) -> str:

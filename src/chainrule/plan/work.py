@@ -141,10 +141,10 @@ class Worker:
         if any(store.indices for store in nest.stores):
             decided = decided.prevented("updates may meet")
         layout = NestLayout(nest, self.vector_nbytes, decided)
-        rows = layout.row_count
-        if rows >= decided.parts:
+        turns = layout.turns
+        if turns >= decided.parts:
             return layout
-        fewer = decided.at_most(rows) if rows > 1 else decided.prevented(_rows(rows))
+        fewer = decided.at_most(turns) if turns > 1 else decided.prevented(_rows(layout.row_count))
         return NestLayout(nest, self.vector_nbytes, fewer)
 
     def rows_of_scatter(self, node: Node, available: set[Node]) -> NestLayout:
@@ -279,7 +279,7 @@ class Worker:
 
 
 def _rows(count: int) -> str:
-    return "it has 1 row" if count else "it has no rows"
+    return f"it has {count} row{'s' * (count > 1)}" if count else "it has no rows"
 
 
 def _scalar_nodes(

@@ -55,7 +55,7 @@ def test_a_row_too_many_is_seen(monkeypatch: Any) -> None:
     right = nest_code.NestCode.emit
 
     def wrong(self: Any, name: str, attributes: str = "") -> None:
-        self.end = self.code.binary("add", self.end, Operand("1", "i64"))
+        self.head.end = self.code.binary("add", self.head.end, Operand("1", "i64"))
         right(self, name, attributes)
 
     monkeypatch.setattr(nest_code.NestCode, "emit", wrong)

@@ -16,6 +16,7 @@ from chainrule.graph.dtypes import dtype_kind
 from chainrule.graph.node import Node
 from chainrule.plan.loops.axes import merged
 from chainrule.plan.loops.loop_work import Instance, Kind, LoopNest, Store
+from chainrule.plan.loops.row_lanes import RowLanes, row_lanes, tiled
 from chainrule.plan.loops.sweeps import Sweep, sweeps, sweeps_storing_last
 from chainrule.plan.sharing import Sharing, busiest
 from chainrule.schedule.records import aligned
@@ -56,16 +57,22 @@ class NestLayout:
             self.nest, self.strip = merged(self.nest)
         else:
             self.strip = self.whole.strip
+        self.lanes = self._lanes_of_rows()
+        if self.lanes is not None:
+            self.nest = self.lanes.nest
         self.row_count = prod(self.nest.rows)
         self.rows_together, self.sweeps = 1, sweeps(self.nest)
-        if self._adds_rows():
+        if self.lanes is None and self._adds_rows():
             late = sweeps_storing_last(self.nest)
             if self._may_wait(late):
                 self.rows_together, self.sweeps = ROWS_TOGETHER, late
-        self.width = self._width() if self.whole is None else self.whole.width
+        if self.lanes is not None:
+            self.width = self.lanes.width
+        else:
+            self.width = self._width() if self.whole is None else self.whole.width
         columns = prod(self.nest.columns)
         used = 0
-        for sweep in self.sweeps:
+        for sweep in () if self.lanes is not None else self.sweeps:
             for one in sweep.saves:
                 self.saved[one] = used
                 used += aligned(columns * one.node.dtype.itemsize)
@@ -96,6 +103,20 @@ class NestLayout:
         sizes = [prod(nest.columns) * dtype.itemsize for dtype in moved.values()]
         return sum(sizes) >= CACHE_NBYTES and max(sizes) >= PAGE_NBYTES
 
+    def _lanes_of_rows(self) -> RowLanes | None:
+        """Which rows the lanes of vectors hold, if they do not hold columns."""
+        if self.by_row or self.strip is not None:
+            return None
+        if self.whole is None:
+            return row_lanes(self.nest, self._lanes())
+        lanes = self.whole.lanes
+        return None if lanes is None else tiled(self.nest, lanes.axis, lanes.width)
+
+    @property
+    def turns(self) -> int:
+        """How many times what it does for a row, or for a group of rows in lanes, is done."""
+        return self.row_count if self.lanes is None else prod(self.lanes.groups)
+
     @property
     def parts(self) -> int:
         """In how many parts it is cut."""
@@ -104,7 +125,7 @@ class NestLayout:
     @property
     def busiest(self) -> float:
         """What of it the thread does that does most."""
-        return busiest(self.row_count, self.parts, self.parts) if self.parts > 1 else 1.0
+        return busiest(self.turns, self.parts, self.parts) if self.parts > 1 else 1.0
 
     @property
     def workspace_nbytes(self) -> int:
@@ -133,6 +154,13 @@ class NestLayout:
         scattered = any(index.inner for one in self.nest.stores for index in one.indices)
         if not self.nest.columns or scattered:  # lanes might add to one place
             return 0
+        lanes, columns = self._lanes(), self.nest.columns[-1]
+        while lanes > 1 and (lanes // 2 >= columns or lanes > self._lanes_apart()):
+            lanes //= 2
+        return lanes if lanes > 1 else 0
+
+    def _lanes(self) -> int:
+        """How many lanes a vector has of the widest values of columns."""
         inner = [one for one in self.nest.instances if one.inner]
         inner += [one.value for one in self.nest.stores if one.inner]
         sizes = [
@@ -140,11 +168,7 @@ class NestLayout:
             for one in inner
             if one.kind is not Kind.INDEX and one.node.dtype.kind != "b"
         ]
-        lanes = self.vector_nbytes // max([4, *sizes])
-        columns = self.nest.columns[-1]
-        while lanes > 1 and (lanes // 2 >= columns or lanes > self._lanes_apart()):
-            lanes //= 2
-        return lanes if lanes > 1 else 0
+        return self.vector_nbytes // max([4, *sizes])
 
     def _lanes_apart(self) -> int:
         """How many columns behind what it writes a nest reads it, at least."""

@@ -20,6 +20,7 @@ from chainrule.execute.native.lapack.routine_code import emit_routine
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.plan_to_ir.enter import emit_enter
 from chainrule.execute.native.plan_to_ir.frame import Frame
+from chainrule.execute.native.plan_to_ir.lanes_code import LanesCode
 from chainrule.execute.native.plan_to_ir.modules import INTERNAL, Modules
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
 from chainrule.execute.native.plan_to_ir.python_turns import asks
@@ -210,7 +211,10 @@ class Writer:
         """The function of a nest; one serves all nests with the same text."""
         own, name = self.module, f"nest{len(self.kernels)}"
         scratch = Module(named_nbytes=own.named_nbytes, fetches=own.fetches)
-        NestCode(scratch, layout).emit(name, self.attributes)
+        if layout.lanes is None:
+            NestCode(scratch, layout).emit(name, self.attributes)
+        else:
+            LanesCode(scratch, layout, layout.lanes).emit(name, self.attributes)
         return self._function(scratch, name, "@nest")
 
     def product(self, call: Call, dtype: np.dtype) -> str:

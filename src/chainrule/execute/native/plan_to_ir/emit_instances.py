@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -45,7 +46,9 @@ Index = tuple[Instance, int, bool]  # an index with the length of its axis and w
 class Places:
     """Where a nest stands: the pointers of arrays and the indices of its axes.
 
-    `columns` are those of the column axes; the last one is that of the first lane of a vector.
+    `columns` are those of the column axes.  The lanes of a vector lie along the last of them, or
+    along the axis of the rows `lane_axis`; the index there is that of the first lane.  What lies in
+    `tiles` is read and written there.
     """
 
     code: Code
@@ -53,6 +56,14 @@ class Places:
     rows: Sequence[Operand] = ()
     columns: Sequence[Operand] = ()
     memo: dict[tuple[Node | None, Affine], Operand] = field(default_factory=dict)
+    lane_axis: int | None = None
+    tiles: Mapping[tuple[Node, Affine], Tile] = field(default_factory=dict)
+
+    def lane_factor(self, place: Affine) -> int:
+        """How far apart the elements of neighbouring lanes are."""
+        if self.lane_axis is not None:
+            return place[1 + self.lane_axis]
+        return place[-1] if self.columns and len(place) > 1 else 0
 
     def row_offset(self, place: Affine) -> Operand:
         """The part of an affine place that one row has, as an `i64`."""
@@ -75,6 +86,16 @@ class Places:
         """Where the element (the first of a vector's) is."""
         row = self.row_pointer(node, place)
         return self.code.address(row, self.column_offset(place), memory_type(node.dtype))
+
+
+class Tile(Protocol):
+    """Vectors of rows, which one after another belong to columns."""
+
+    def load(self, places: Places) -> Operand:
+        """The vector at a place."""
+
+    def store(self, value: Operand, places: Places) -> None:
+        """Write the vector at a place."""
 
 
 def affine(code: Code, place: Affine, indices: Sequence[Operand]) -> Operand:
@@ -199,7 +220,7 @@ class Points:
         if element(integer) != "i64":
             total = code.convert("trunc", total, element(integer))
         value = code.splat(total, integer)
-        factor = place[-1] if self.places.columns else 0
+        factor = self.places.lane_factor(place)
         if self.width and factor:
             steps = self._lane_numbers(integer)
             if factor != 1:
@@ -209,13 +230,16 @@ class Points:
 
     def load(self, node: Node, place: Affine) -> Operand:
         """The elements of a stored value."""
+        tile = self.places.tiles.get((node, place))
+        if tile is not None:
+            return tile.load(self.places)
         return self._read(self.places.pointer(node, place), node, place)
 
     def _read(self, pointer: Operand, node: Node, place: Affine) -> Operand:
         """The elements from the pointer on, as far apart as the place says."""
         code, width = self.code, self.width
         stored = memory_type(node.dtype)
-        factor = place[-1] if self.places.columns and len(place) > 1 else 0
+        factor = self.places.lane_factor(place)
         if not width or not factor:
             value = self._from_memory(code.load(pointer, stored), node)
             return code.splat(value, self.type(node.dtype))
@@ -233,9 +257,9 @@ class Points:
         """Every `factor`-th element from the pointer on, one in each lane."""
         wide = with_lanes("i64", self.width)
         steps = ", ".join(f"i64 {lane * factor}" for lane in range(self.width))
-        return self._read_each(pointer, stored, Operand(f"<{steps}>", wide))
+        return self.read_each(pointer, stored, Operand(f"<{steps}>", wide))
 
-    def _read_each(self, pointer: Operand, stored: str, offsets: Operand) -> Operand:
+    def read_each(self, pointer: Operand, stored: str, offsets: Operand) -> Operand:
         """The elements at offsets (in elements) from the pointer."""
         code, width = self.code, self.width
         pointers = code.emit(
@@ -250,6 +274,10 @@ class Points:
 
     def store(self, value: Operand, node: Node, place: Affine) -> None:
         """Write the elements of a value."""
+        tile = self.places.tiles.get((node, place))
+        if tile is not None:
+            tile.store(value, self.places)
+            return
         self._write(value, self.places.pointer(node, place), node, place)
 
     def add_at(self, value: Operand, store: Store) -> None:
@@ -266,7 +294,7 @@ class Points:
     def _write(self, value: Operand, pointer: Operand, node: Node, place: Affine) -> None:
         code, width = self.code, self.width
         value = to_memory(code, value, node.dtype)
-        factor = place[-1] if self.places.columns and len(place) > 1 else 0
+        factor = self.places.lane_factor(place)
         if not width or factor == 1:
             if self.mask is None or not width:
                 code.store(value, pointer)
@@ -299,17 +327,18 @@ class Points:
         stored = memory_type(node.dtype)
         shape = node.inputs[0].shape
         total = self._offset(one.operands, one.factors, shape, node.param("wrap"))
-        if not self.width or not any(operand.inner for operand in one.operands):
-            pointer = self.places.pointer(one.source, one.place)
+        pointer = self.places.pointer(one.source, one.place)
+        in_rows = self.places.lane_axis is not None
+        if not self.width or not (in_rows or any(operand.inner for operand in one.operands)):
             pointer = code.address(pointer, self._first_lane(total), stored)
             return self._read(pointer, node, one.place)
-        pointer = self.places.row_pointer(one.source, one.place)
-        more = self._position(
-            (0,) * (len(self.places.rows) + 1) + one.place[len(self.places.rows) + 1 :],
-            with_lanes("i64", self.width),
-        )
-        offsets = code.binary("add nsw", code.splat(total, more.type), more)
-        return self._from_memory(self._read_each(pointer, stored, offsets), node)
+        offsets = code.splat(total, with_lanes("i64", self.width))
+        factor = self.places.lane_factor(one.place)
+        if factor:
+            steps = self._lane_numbers(offsets.type)
+            steps = code.binary("mul", steps, constant(factor, steps.type))
+            offsets = code.binary("add nsw", offsets, steps)
+        return self._from_memory(self.read_each(pointer, stored, offsets), node)
 
     def _offset(
         self, indices: Sequence[Instance], factors: Sequence[int], shape: Sequence[int], wrap: bool

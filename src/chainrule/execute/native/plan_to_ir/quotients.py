@@ -26,12 +26,12 @@ class Divisor(NamedTuple):
 
 
 def divisor(code: Code, y: Operand) -> Divisor:
-    """What `quotient` needs of a scalar y.
+    """What `quotient` needs of y, a scalar or one in each lane.
 
     The scale is 1 but for tiny and huge y, where it brings y near 1; what then overflows or
     underflows in x scale does so in the quotient.
     """
-    limit, power = EXTREMES[y.type]
+    limit, power = EXTREMES[element(y.type)]
     size = code.intrinsic("fabs", y)
     tiny = code.compare("fcmp olt", size, constant(2.0**-limit, y.type))
     huge = code.compare("fcmp ogt", size, constant(2.0**limit, y.type))

@@ -74,6 +74,13 @@ def halves(code: Code, x: Operand) -> tuple[Operand, Operand]:
     return parts[0], parts[1]
 
 
+def across(code: Code, node: Node, dtype: np.dtype, x: Operand) -> Operand:
+    """The partial results in the lanes of a vector as one."""
+    while lanes(x.type):
+        x = combined(code, node, dtype, *halves(code, x))
+    return x
+
+
 @dataclass(frozen=True, eq=False)
 class Reducer:
     """The reduction `node` of `value` over the columns of a row."""
@@ -126,9 +133,11 @@ class Reducer:
         while lanes(kept[0].type):
             pairs = [halves(code, one) for one in kept]
             kept = self.merge(code, [low for low, _ in pairs], [high for _, high in pairs])
-        if self.is_position:
-            return kept[1]
-        return kept[0]
+        return self.result(kept)
+
+    def result(self, kept: list[Operand]) -> Operand:
+        """What the accumulators say, in each lane."""
+        return kept[1] if self.is_position else kept[0]
 
     def _better(
         self, code: Code, new: list[Operand], old: list[Operand], mask: Operand | None

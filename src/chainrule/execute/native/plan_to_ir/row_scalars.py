@@ -18,6 +18,7 @@ from chainrule.plan.loops.loop_work import Instance, Kind
 from chainrule.plan.loops.sweeps import Sweep, is_row_quotient
 
 if TYPE_CHECKING:
+    from chainrule.execute.native.plan_to_ir.lanes_code import LanesCode
     from chainrule.execute.native.plan_to_ir.nest_code import NestCode
 
 Divisors = dict[Instance, Divisor]  # by quotient
@@ -43,7 +44,7 @@ class RowScalars:
         return RowScalars(values, divisors, self.indices)
 
 
-def row_scalars(nest: NestCode, sweep: Sweep) -> RowScalars:
+def row_scalars(nest: NestCode | LanesCode, sweep: Sweep) -> RowScalars:
     """Those of the row at hand; the places of its arrays are known afterwards, too."""
     points, places = nest.row_points(), nest.places
     found = RowScalars()
@@ -85,7 +86,7 @@ def _fix(
             found.indices[operand, size, wrap] = points.in_range(operand, size, wrap)
 
 
-def _divisors(nest: NestCode, sweep: Sweep) -> Divisors:
+def _divisors(nest: NestCode | LanesCode, sweep: Sweep) -> Divisors:
     """One division for the row, where all columns are divided by the same number."""
     found: Divisors = {}
     known: dict[Instance, Divisor] = {}

@@ -201,18 +201,18 @@ class SegmentWriter:
             return
         name = self.writer.kernel(layout)
         code = self.code
-        rows, parts = layout.row_count, layout.parts
+        turns, parts = layout.turns, layout.parts
 
         def run(part: Operand) -> None:
             at = elsewhere or {}
             arrays = [at[one]() if one in at else self.value(one) for one in layout.arrays]
             work = self.pointer(workspace) if workspace and layout.part_nbytes else NULL
             flags = self.slot("failed") if layout.fails else NULL
-            begin, end = i64(0), i64(rows)
+            begin, end = i64(0), i64(turns)
             if parts > 1:
-                begin = _share(code, rows, part, parts)
+                begin = _share(code, turns, part, parts)
                 following = code.binary("add", part, i64(1))
-                end = _share(code, rows, following, parts)
+                end = _share(code, turns, following, parts)
             self.run(name, [*arrays, work, flags, begin, end, part])
 
         self._parts(parts, run)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chainrule.execute.native.plan_to_ir.ahead import Ahead
 from chainrule.execute.native.plan_to_ir.conversions import from_memory, to_memory
 from chainrule.execute.native.plan_to_ir.emit import Operand, count, with_lanes
 from chainrule.execute.native.plan_to_ir.emit_instances import (
-    Places,
     Points,
     masked_load,
     masked_store,
@@ -21,6 +21,7 @@ from chainrule.plan.loops.sweeps import Sweep
 from chainrule.primitives.affine import row_major
 
 if TYPE_CHECKING:
+    from chainrule.execute.native.plan_to_ir.lanes_code import LanesCode
     from chainrule.execute.native.plan_to_ir.nest_code import NestCode
 
 Z = Operand("0", "i64")
@@ -33,7 +34,7 @@ class SweepCode:
 
     def __init__(
         self,
-        nest: NestCode,
+        nest: NestCode | LanesCode,
         sweep: Sweep,
         reducers: list[Reducer],
         by_row: list[Store],
@@ -43,10 +44,13 @@ class SweepCode:
         self.reducers, self.width = reducers, width
         self.stores = [one for one in sweep.stores if one not in by_row]
         self.columns = nest.nest.columns
+        self.in_rows = nest.layout.lanes is not None  # the lanes of a vector
+        self.step = 1 if self.in_rows else max(width, 1)
         self.unroll = self._unroll()
         self.row = RowScalars()
         sweeps = nest.layout.sweeps
-        self.ahead = Ahead(sweep, width, sweeps[: sweeps.index(sweep)])
+        before = sweeps[: sweeps.index(sweep)]
+        self.ahead = None if self.in_rows else Ahead(sweep, width, before)
 
     def run(self) -> list[Operand]:
         """Emit the loops; the results of the reducers."""
@@ -56,7 +60,10 @@ class SweepCode:
         sets = self._sets(found)
         while len(sets) > 1:
             sets = [*self._merged_pairs(sets)]
-        return [r.finish(self.code, kept) for r, kept in zip(self.reducers, sets[0], strict=True)]
+        pairs = zip(self.reducers, sets[0], strict=True)
+        if self.in_rows:
+            return [reducer.result(kept) for reducer, kept in pairs]
+        return [reducer.finish(self.code, kept) for reducer, kept in pairs]
 
     def _merged_pairs(self, sets: list[Accumulators]) -> list[Accumulators]:
         half = len(sets) // 2
@@ -69,10 +76,10 @@ class SweepCode:
         """How many vectors one round takes, so that short chains of additions do not wait."""
         if not self.reducers or not self.width or self.owner.length is not None:
             return 1
-        vectors = self.columns[-1] // self.width
+        vectors = self.columns[-1] // self.step
         work = self.sweep.work
         wanted = 4 if work <= 6 else 2 if work <= 12 else 1
-        while wanted > 1 and vectors < wanted:
+        while wanted > 1 and (vectors < wanted or (self.in_rows and vectors % wanted)):
             wanted //= 2
         return wanted
 
@@ -87,8 +94,7 @@ class SweepCode:
 
     def _vectors(self, digits: list[Operand], kept: list[Operand]) -> list[Operand]:
         """The last column axis."""
-        code, width = self.code, self.width
-        step = max(width, 1)
+        code, step = self.code, self.step
         if self.owner.length is not None:
             return self._open_ended(digits, kept, self.owner.length)
         size = self.columns[-1] if self.columns else 1
@@ -114,8 +120,7 @@ class SweepCode:
 
     def vectors(self, digits: list[Operand], start: Operand, stop: Operand) -> None:
         """Whole vectors of the last column axis, of a sweep that reduces nothing in a row."""
-        step = max(self.width, 1)
-        self.code.loop(start, stop, step, [], lambda at, now: self._round(digits, at, now, 1))
+        self.code.loop(start, stop, self.step, [], lambda at, now: self._round(digits, at, now, 1))
 
     def rest(self, digits: list[Operand], done: int, kept: list[Operand]) -> list[Operand]:
         """The last columns, which fill no vector."""
@@ -190,7 +195,7 @@ class SweepCode:
         for number in range(vectors):
             at = index
             if number:
-                at = self.code.binary("add nsw", index, count(number * self.width))
+                at = self.code.binary("add nsw", index, count(number * self.step))
             sets[number] = self._vector([*digits, at], sets[number], mask)
         return self._flat(sets)
 
@@ -200,10 +205,10 @@ class SweepCode:
         """One vector: compute, keep for later sweeps, reduce, write."""
         code, owner = self.code, self.owner
         digits = columns if self.columns else []
-        places = Places(code, owner.pointers, owner.places.rows, digits, owner.places.memo)
+        places = replace(owner.places, columns=digits)
         points = owner.points(places, self.width, mask, self.row.values.__getitem__)
         points.indices, points.divisors = self.row.indices, self.row.divisors
-        if code.module.fetches:
+        if self.ahead is not None and code.module.fetches:
             self.ahead.fetch(points)
         for one in self.sweep.restores:
             points.values[one] = self._buffer(points, one, None)
@@ -226,6 +231,7 @@ class SweepCode:
                 continue
             if store.fold:
                 before = points.load(store.node, store.place)
+                value = owner.counted(store.node, store.node.dtype, value)
                 value = combined(code, store.node, store.node.dtype, before, value)
             written.append((value, store))
         for value, store in written:
@@ -237,8 +243,8 @@ class SweepCode:
         code = self.code
         first = self._flat_column(columns)
         wide = with_lanes("i64", self.width)
-        if not self.width:
-            return first
+        if not self.width or self.in_rows:
+            return code.splat(first, wide)
         numbers = ", ".join(f"i64 {lane}" for lane in range(self.width))
         return code.binary("add", code.splat(first, wide), Operand(f"<{numbers}>", wide))
 
@@ -253,8 +259,7 @@ class SweepCode:
         """Put a value into the buffer of the row, or take it out."""
         code, owner = self.code, self.owner
         stored = memory_type(one.node.dtype)
-        base = code.address(owner.share, count(owner.layout.saved[one]), "i8")
-        pointer = code.address(base, self._flat_column(list(points.places.columns)), stored)
+        pointer = owner.buffer(one, self._flat_column(list(points.places.columns)))
         wide = with_lanes(stored, self.width)
         if value is not None:
             shown = to_memory(code, value, one.node.dtype)
