@@ -119,6 +119,34 @@ def test_without_memory_the_record_serves_and_is_not_kept(calibrated, monkeypatc
     assert not list(cache.folder_path().iterdir())
 
 
+def test_threads_without_cores_of_their_own_are_measured_by_a_later_process(
+    calibrated, monkeypatch
+):
+    crowded = replace(MADE, crowding=measured_speeds.UNKNOWN)
+    monkeypatch.setattr(measured_speeds, "measured", lambda effort, threads: crowded)
+    assert calibration.speeds_here(WIDTH, 2) == replace(MADE, crowding=KNOWN.crowding)
+    assert not list(cache.folder_path().iterdir())
+
+
+@pytest.mark.parametrize(("ratio", "crowding"), [(1.0, 1.0), (1.5, 1.5), (3.0, 0.0)])
+def test_what_threads_take_together_is_told_from_two_loops(monkeypatch, ratio, crowding):
+    """Loops take so many times as long as shared evenly, and 500 ns to meet."""
+    taken = []
+
+    def turns(probes, effort):
+        taken.append(len(probes))
+        for one in probes:
+            alone = one.by(replace(KNOWN, sharing=0.0)) - KNOWN.instruction
+            one.nanoseconds = KNOWN.instruction + ratio * alone + 500.0
+
+    monkeypatch.setattr(measured_speeds, "_take_turns", turns)
+    found = measured_speeds._with_meeting(KNOWN, 2, measured_speeds.QUICK)
+    assert found.crowding == pytest.approx(crowding)
+    assert len(taken) == (1 if crowding else 1 + measured_speeds.AGAIN)
+    if crowding:
+        assert found.sharing == pytest.approx(500.0 - (ratio - 1) * KNOWN.instruction, abs=1.0)
+
+
 def test_the_variable_is_0_or_1(monkeypatch):
     monkeypatch.setenv(calibration.VARIABLE, "off")
     with pytest.raises(InputError, match="CHAINRULE_CALIBRATION is 'off'") as caught:

@@ -98,8 +98,8 @@ def _stored(key: str, known: Speeds) -> Speeds | None:
 
 
 def _measured(key: str, known: Speeds, threads: int) -> Speeds:
-    """What is measured now; the record where there is no memory for it."""
-    from chainrule.explain.cost.measured_speeds import QUICK, measured
+    """What is measured now, and kept; the record where there is no memory for it."""
+    from chainrule.explain.cost.measured_speeds import QUICK, UNKNOWN, measured
 
     with making:  # one at a time, and no fork meanwhile
         if key in _known:
@@ -108,6 +108,8 @@ def _measured(key: str, known: Speeds, threads: int) -> Speeds:
             found = measured(QUICK, threads)
         except ChainruleError:
             return known
+    if found.crowding == UNKNOWN:  # a later process may find its threads cores of their own
+        return replace(found, crowding=known.crowding)
     stored = _record(found)
     if not _is_sensible(stored):
         return known

@@ -54,7 +54,9 @@ LARGE = 768  # a side of matrices that BLAS may multiply
 SHARED = 4, 32  # times the length of arrays, of loops that threads share
 ROWS, WIDTH, LINKS = (128, 1024), 128, 8  # of layers that threads compute: few rows, and many
 LEAST, MOST, WILD = 0.1, 10.0, 2.5  # of a ratio; one beyond the last is measured again
-CROWDED = 2.0  # at most: two threads that take more have one core between them just now
+# Threads that take so many times as long have fewer cores than they are just now: they are measured
+# so often again, and what then is still unknown is 0.
+CROWDED, AGAIN, UNKNOWN = 1.9, 3, 0.0
 CALLS = 5  # in a turn, at least
 FEW = 64  # a side of matrices that one thread of BLAS multiplies
 # A level holds so much of a cache; arrays that are measured have so much of it together, or so many
@@ -75,7 +77,8 @@ def measured_speeds() -> Speeds:
 
 
 def measured(effort: Effort, threads: int) -> Speeds:
-    """The speeds of this machine where plans have so many threads."""
+    """The speeds of this machine where plans have so many threads; `crowding` is UNKNOWN where the
+    threads had no cores of their own."""
     known = speeds_of(settings_now(1).target.vector_nbytes)
     multiplying = _Probe(_product, (effort.side,) * 2, known)
     large = _Probe(_product, (LARGE, LARGE), known)
@@ -100,15 +103,19 @@ def measured(effort: Effort, threads: int) -> Speeds:
 
 
 def _with_meeting(found: Speeds, threads: int, effort: Effort) -> Speeds:
-    """The speeds with what threads take longer for two loops, of which one is short."""
+    """The speeds with what threads take longer for two loops, of which one is short; their
+    crowding is UNKNOWN where they have no cores of their own just now."""
     lengths = (k * effort.length for k in SHARED)
     probes = [_Probe(_curve, (length,), found, threads) for length in lengths]
-    _take_turns(probes, replace(effort, seconds=effort.together))
-    short, long = (one.nanoseconds for one in probes)
     alone = [one.by(replace(found, sharing=0.0)) for one in probes]
-    crowding = min(max((long - short) / (alone[1] - alone[0]), 1.0), CROWDED)
-    sharing = short - crowding * alone[0]
-    return replace(found, crowding=crowding, sharing=max(LEAST * found.sharing, sharing))
+    for _ in range(1 + AGAIN):
+        _take_turns(probes, replace(effort, seconds=effort.together))
+        short, long = (one.nanoseconds for one in probes)
+        crowding = max((long - short) / (alone[1] - alone[0]), 1.0)
+        if crowding < CROWDED:
+            sharing = short - crowding * alone[0]
+            return replace(found, crowding=crowding, sharing=max(LEAST * found.sharing, sharing))
+    return replace(found, crowding=UNKNOWN)
 
 
 def _with_passing(found: Speeds, large: _Probe, threads: int, effort: Effort) -> Speeds:
@@ -120,7 +127,7 @@ def _with_passing(found: Speeds, large: _Probe, threads: int, effort: Effort) ->
     ]
     _take_turns([multiplying], replace(effort, seconds=effort.together))
     _take_turns([one for pair in chains for one in pair], effort)
-    crowding = min(max(threads * multiplying.nanoseconds / large.nanoseconds, 1.0), CROWDED)
+    crowding = max(threads * multiplying.nanoseconds / large.nanoseconds, 1.0)
     sharing, exchanging = _meeting(
         [(both.nanoseconds - one.nanoseconds * crowding / threads) / LINKS for one, both in chains],
         found,
