@@ -78,9 +78,14 @@ def test_a_program_of_many_operations_is_not_for_the_calling_thread() -> None:
     def product(x: float32[512, 512]):
         return x @ x
 
-    small, large = (program(f) for f in (network, product))
-    assert calling_thread.is_for_caller(small.graph.nodes)
-    assert not calling_thread.is_for_caller(large.graph.nodes)
+    def moved(x: float32[1 << 22]):
+        return x[::-1]
+
+    def taken(x: float32[1 << 22]):
+        return x[:3] + x[4]
+
+    nodes = [program(f).graph.nodes for f in (network, taken, product, moved)]
+    assert [calling_thread.is_for_caller(one) for one in nodes] == [True, True, False, False]
 
 
 def test_a_program_that_jax_keeps_in_a_file_does_not_call_python(jax: Any, tmp_path: Path) -> None:

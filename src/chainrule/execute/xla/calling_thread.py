@@ -15,10 +15,12 @@ import numpy as np
 
 from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.node import Node
+from chainrule.primitives.primitive import Given
 
 # Half a millisecond of products on two cores of a Zen 4.  From here on the other thread costs
 # nothing that can be measured, and a training loop makes its next batch meanwhile.
 MOST_FLOPS = 1 << 24
+FLOPS_OF_ELEMENT = 8  # of a product take as long as writing one element
 
 
 def is_for_caller(nodes: Iterable[Node]) -> bool:
@@ -31,7 +33,8 @@ def is_for_caller(nodes: Iterable[Node]) -> bool:
         return False
     flops = 0
     for node in nodes:
-        flops += int(node.primitive.flops(node))
+        if not isinstance(node.primitive.kernel, Given):
+            flops += int(node.primitive.flops(node)) + FLOPS_OF_ELEMENT * int(node.type.size)
         if flops > MOST_FLOPS:
             return False
     return True
