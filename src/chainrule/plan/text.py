@@ -300,7 +300,7 @@ def _product(call: Call) -> str:
     gemm = call.gemm
     rows, columns = (gemm.m, gemm.n) if gemm.a_is_x else (gemm.n, gemm.m)
     count = "product" if gemm.calls == 1 else f"{gemm.calls} products"
-    windows = " of windows" if gemm.inner else ""
+    windows = " of windows" if gemm.has_windows else ""
     windows += ", by Winograd" if call.winograd is not None else ""
     return f"{count} {rows} x {gemm.k} x {columns}{windows}"
 

@@ -183,3 +183,48 @@ def test_a_convolution_stores_no_array_of_windows():
     assert step.memory().main.usage.allocated_nbytes < windows_nbytes
     gemms = [call.gemm for work in step.plan().works for call in getattr(work, "calls", ())]
     assert len(gemms) == 2 and all(one.inner for one in gemms)
+
+
+SCATTERED = {
+    "every second column": ("ij,jo->io", (40, 60), {"o": 24}),
+    "a strided convolution": ("ncpq,oc->npqo", (2, 20, 6, 16), {"o": 33}),
+    "its weights": ("ncpq,npqo->co", (2, 20, 6, 16), {"o": 17}),
+    "its rows are columns": ("ncpq,co->nopq", (2, 20, 6, 16), {"o": 17}),
+    "its weights, turned": ("ncpq,npqo->oc", (2, 20, 6, 16), {"o": 17}),
+}
+
+
+@DTYPES
+@EVERY_WIDTH
+@pytest.mark.parametrize("name", SCATTERED)
+def test_what_has_nothing_side_by_side_is_read_where_it_lies(name, vector_nbytes, dtype):
+    subscripts, shape, sizes = SCATTERED[name]
+    left, right, wanted = subscripts.replace("->", ",").split(",")
+    generator = np.random.default_rng(0)
+    whole = np.full((*shape[:-1], 2 * shape[-1]), np.nan, dtype)  # between: nothing to be read
+    whole[..., ::2] = generator.integers(-3, 4, shape)
+    sizes = {**sizes, **dict(zip(left, shape, strict=True))}
+    number = {one: place for place, one in enumerate(sorted(sizes))}
+    other = generator.integers(-3, 4, [sizes[one] for one in right]).astype(dtype)
+    out = np.full([sizes[one] for one in wanted], np.nan, dtype)
+    x, y, out = (
+        Labelled(array, tuple(number[one] for one in text))
+        for array, text in ((whole[..., ::2], left), (other, right), (out, wanted))
+    )
+    known = {number[one]: size for one, size in sizes.items()}
+    shown = [one.operand for one in (x, y, out)]
+    gemm = windowed_gemm(*shown, known, np.dtype(dtype), vector_nbytes)
+    assert gemm is not None and not gemm.has_windows
+    tiles = windowed_tiles(gemm, np.dtype(dtype), vector_nbytes, 2)
+    parts = tiles.parts(gemm, 1e9, 2)
+    compiled_product(gemm, tiles, dtype, parts, target=HERE)(x.array, y.array, out.array)
+    np.testing.assert_array_equal(out.array, einsum(x, y, out))
+
+
+def test_few_rows_or_columns_are_copied():
+    x = Labelled(np.ones((40, 60), "f")[:, ::2], (0, 1)).operand
+    for columns, expected in ((8, False), (24, True)):
+        y = Labelled(np.ones((30, columns), "f"), (1, 2)).operand
+        out = Labelled(np.ones((40, columns), "f"), (0, 2)).operand
+        sizes = {0: 40, 1: 30, 2: columns}
+        assert (windowed_gemm(x, y, out, sizes, np.dtype("f"), 32) is not None) is expected

@@ -9,6 +9,7 @@ import pytest
 from compiled_products import GUARD, compiled_winograd
 from contractions import Labelled
 from executors import needs_native
+from measured_memory import EXACT, error_of_runs
 from numpy.lib.stride_tricks import sliding_window_view
 
 import chainrule as cr
@@ -62,14 +63,14 @@ class Case:
 
 
 CASES = {
-    "even": Case(2, 32, 32, 14, 14),
-    "odd": Case(4, 33, 37, 13, 9),
+    "even": Case(3, 32, 32, 14, 14),
+    "odd": Case(5, 33, 37, 13, 9),
     "one row of images": Case(1, 40, 65, 7, 75),
     "narrow": Case(6, 32, 50, 20, 6, has_windows_first=False),
-    "turned round": Case(3, 48, 40, 11, 12, is_turned=True),
-    "deep": Case(2, 300, 32, 14, 14),
+    "turned round": Case(5, 48, 40, 11, 12, is_turned=True),
+    "deep": Case(3, 300, 32, 14, 14),
     "its kernel": Case(3, 32, 37, 14, 14, adds_up=True),
-    "its kernel, odd": Case(4, 33, 70, 13, 9, adds_up=True),
+    "its kernel, odd": Case(5, 33, 70, 13, 9, adds_up=True),
     "its kernel, long": Case(1, 35, 32, 7, 75, adds_up=True, has_windows_first=False),
 }
 
@@ -191,9 +192,9 @@ def gradients(x, K, g):
 def test_a_convolution_and_both_gradients_do_it() -> None:
     generator = np.random.default_rng(2)
     arrays = {
-        "x": generator.standard_normal((3, 32, 12, 12)),
+        "x": generator.standard_normal((4, 32, 12, 12)),
         "K": generator.standard_normal((40, 32, 3, 3)) / 17,
-        "g": generator.standard_normal((3, 40, 12, 12)),
+        "g": generator.standard_normal((4, 40, 12, 12)),
     }
     narrow = {name: one.astype("f") for name, one in arrays.items()}
     slope = cr.grad(gradients, wrt=("x", "K"))
@@ -209,9 +210,9 @@ def test_a_convolution_and_both_gradients_do_it() -> None:
 def test_what_is_derived_twice_is_as_in_float64() -> None:
     generator = np.random.default_rng(3)
     arrays = {
-        "x": generator.standard_normal((3, 32, 12, 12)),
+        "x": generator.standard_normal((4, 32, 12, 12)),
         "K": generator.standard_normal((32, 32, 3, 3)) / 17,
-        "g": generator.standard_normal((3, 32, 12, 12)),
+        "g": generator.standard_normal((4, 32, 12, 12)),
     }
     narrow = {name: one.astype("f") for name, one in arrays.items()}
 
@@ -226,3 +227,29 @@ def test_what_is_derived_twice_is_as_in_float64() -> None:
     wide = {name: one.astype("d") for name, one in narrow.items()}
     for one, expected in zip(found, cr.compile(slope, executor="reference")(**wide), strict=True):
         np.testing.assert_allclose(one, expected, rtol=0, atol=1e-5 * np.max(np.abs(expected)))
+
+
+@needs_native
+@pytest.mark.usefixtures("only_what_numpy_sees")
+def test_memory_is_what_the_report_says_to_the_byte() -> None:
+    generator = np.random.default_rng(4)
+    shapes = {"x": (4, 32, 12, 12), "K": (40, 32, 3, 3), "g": (4, 40, 12, 12)}
+    arrays = {name: generator.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    graph = cr.trace(cr.grad(gradients, wrt=("x", "K")), **arrays)
+    assert error_of_runs(graph, {}, arrays, "outputs", "native") == EXACT
+
+
+@pytest.mark.parametrize("name", ["odd", "its kernel, odd"])
+def test_bits_do_not_depend_on_the_number_of_threads(name: str) -> None:
+    case, generator = CASES[name], np.random.default_rng(5)
+    x, y, out = case.made()
+    one = planned(case, HERE.vector_nbytes, x, y, out)
+    assert one is not None
+    shape = case.images, case.channels, case.height + 2, case.width + 2
+    seen = sliding_window_view(generator.standard_normal(shape, np.float32), (3, 3), axis=(-2, -1))
+    other = generator.standard_normal(y.array.shape, np.float32)
+    found = [np.full_like(out.array, np.nan) for _ in range(2)]
+    for threads, result in zip((1, 8), found, strict=True):
+        compiled_winograd(one, threads, target=HERE)(seen, other, result)
+    np.testing.assert_array_equal(*found)
+    assert np.isfinite(found[0]).all()

@@ -7,7 +7,7 @@ one; one row, one column and one inner axis make the matrices, what remains beco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations, product
 from math import prod
@@ -93,6 +93,14 @@ class Gemm:
     inner: tuple[Loop, ...] = ()
 
     @property
+    def has_windows(self) -> bool:
+        """Whether a matrix has more elements than there are in memory."""
+        axes = (*self.loops, *self.inner)
+        a = [(self.m, self.lda), *((one.size, one.a_stride) for one in axes)]
+        b = [(self.n, self.ldb), *((one.size, one.b_stride) for one in axes)]
+        return bool(self.inner) and (overlap(a) or overlap(b))
+
+    @property
     def calls(self) -> int:
         """How often the loops go round."""
         return prod(loop.size for loop in self.loops)
@@ -139,6 +147,13 @@ class Axis:
 
 
 _ONE = Axis(1)
+
+
+def overlap(axes: Iterable[tuple[int, int]]) -> bool:
+    """Whether axes of these sizes and strides have more elements than there are in memory, but for
+    what they only repeat."""
+    known = [(size, abs(stride)) for size, stride in axes if stride]
+    return prod(size for size, _ in known) > 1 + sum((size - 1) * stride for size, stride in known)
 
 
 def labels_of(node: Node) -> tuple[Labels, Labels, Labels, dict[int, int]]:

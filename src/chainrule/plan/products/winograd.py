@@ -30,7 +30,7 @@ from chainrule.plan.sharing import busiest
 
 POINTS = 4  # of an axis of a square
 FEWEST_CHANNELS, MOST_CHANNELS = 32, 512
-FEWEST_SQUARES, SHORTEST = 96, 6  # of all; positions along an axis
+FEWEST_SQUARES, SHORTEST = 144, 6  # of all; positions along an axis
 # Squares that are transformed at once: whole rows of them.
 MOST_SQUARES, TRANSFORMED_NBYTES = 128, 2**20
 FEW_SQUARES = 20.0  # what a product for one more costs, as squares of it
