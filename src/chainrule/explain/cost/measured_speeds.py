@@ -49,7 +49,7 @@ class Effort:
 
 
 THOROUGH = Effort(3, 0.01, 0.15, 384, 2**15, passes=True)
-QUICK = Effort(3, 0.001, 0.005, 384, 2**13, passes=False)
+QUICK = Effort(2, 0.001, 0.005, 384, 2**13, passes=False)
 LARGE = 768  # a side of matrices that BLAS may multiply
 SHARED = 4, 32  # times the length of arrays, of loops that threads share
 ROWS, WIDTH, LINKS = (128, 1024), 128, 8  # of layers that threads compute: few rows, and many
