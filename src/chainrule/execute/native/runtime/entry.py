@@ -44,6 +44,7 @@ ARRAY = {
     "ARRAY_DTYPE": DATA_AT + 40,
     "FLAGS": DATA_AT + 48,
 }
+_PROBE = np.zeros((3, 5), np.float32)  # here, as a call has no arrays but those of its program
 PLAIN = 0x0101  # NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED
 
 CODE = Template("""
@@ -217,7 +218,7 @@ def plain_entry(
 @lru_cache(maxsize=1)
 def reads_arrays() -> bool:
     """Whether the machine code finds in an array what Python finds there."""
-    array = np.zeros((3, 5), np.float32)[1:]
+    array = _PROBE[1:]
     head = ctypes.c_void_p.from_address(id(array) + ARRAY["TYPE"]).value
     rank = ctypes.c_int.from_address(id(array) + ARRAY["ARRAY_RANK"]).value
     shape = ctypes.c_void_p.from_address(id(array) + ARRAY["ARRAY_SHAPE"]).value
