@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
     "sin": (33, 38),
     "sinh": (24, 30),
     "tan": (32, 37),
-    "tanh": (21, 27),
+    "tanh": (15, 27),
 }
 # Those that take others without AVX-512, which has tables in registers and scales by powers of 2.
 NARROW = {

@@ -18,10 +18,9 @@ from chainrule.execute.native.libm.formats import Terms
 from chainrule.execute.native.libm.instructions import bounded, times_power_of_two
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand, element
 
-# Beyond these, exp(x) is 0 (and expm1(x) -1) or inf whatever x is; tanh is 1.
+# Beyond these, exp(x) is 0 (and expm1(x) -1) or inf whatever x is.
 LEAST = {"float": -104.0, "double": -746.0}
 GREATEST = {"float": 89.0, "double": 710.0}
-TANH_END = {"float": 9.02, "double": 19.07}
 NARROW = 0.35  # a little more than ½ log 2
 
 
@@ -168,18 +167,3 @@ def logistic(code: Code, x: Operand) -> Operand:
     # (1/root) / (1/root + root exp(r)): e^-x itself would overflow where the result is subnormal.
     inverse = reduced.inverse()
     return terms.real("fdiv", inverse, terms.fma(reduced.exponential(), reduced.root, inverse))
-
-
-def tanh(code: Code, x: Operand) -> Operand:
-    """The hyperbolic tangent, (e^2x - 1) / (e^2x - 1 + 2) of |x|.
-
-    A quotient of polynomials in x² (degrees 4 and 4 in float, 10 and 9 in double) needs a third
-    fewer operations, but its error just below 1 is 6 ulp in float and 8 in double.
-    """
-    terms = Terms(code, x)
-    size = terms.least(terms.absolute(x), TANH_END[element(x.type)])
-    reduced = Reduced(terms, terms.real("fadd", size, size))
-    inverse = reduced.inverse()
-    above = reduced.less_one(inverse)
-    value = terms.real("fdiv", above, terms.fma(inverse, 2.0, above))
-    return code.intrinsic("copysign", value, x)

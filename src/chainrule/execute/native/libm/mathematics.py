@@ -26,9 +26,8 @@ from chainrule.execute.native.libm.exponential import (
     exp2,
     expm1,
     logistic,
-    tanh,
 )
-from chainrule.execute.native.libm.hyperbolic import acosh, asinh, atanh, cosh, sinh
+from chainrule.execute.native.libm.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from chainrule.execute.native.libm.integers import (
     left_shift,
     right_shift,
