@@ -1,9 +1,9 @@
 """Every run of any program is measured where it happens, and compared with what is planned for it.
 
-All executors' work passes through three functions: an evaluation by the reference executor, a call
-of compiled code, and what prepares that.  While `watched` is on, each notes how many bytes of
-arrays it took, by whomever it was called: `Graph.run`, compiled functions, steps, `Trainer`,
-`cr.evaluate`, `cr.predict`, the command line.
+All executors' work passes through four functions: an evaluation by the reference executor, a call
+of compiled code by Python or by machine code, and what prepares that.  While `watched` is on, each
+notes how many bytes of arrays it took, by whomever it was called: `Graph.run`, compiled functions,
+steps, `Trainer`, `cr.evaluate`, `cr.predict`, the command line.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from numpy_memory import numpy_traced
 
 from chainrule.control.cost import COND
 from chainrule.execute import reference
-from chainrule.execute.native.runtime import recycled
+from chainrule.execute.native.runtime import held, quick, recycled
 from chainrule.execute.native.runtime.arrays import copied_nbytes
+from chainrule.execute.native.runtime.entry import entry
 from chainrule.execute.native.runtime.launch import Launcher
 from chainrule.execute.native.runtime.machine import Machine, plan_for
 from chainrule.graph.body import bodies_of
@@ -107,18 +108,20 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Measured]]:
         return watching.measure(work, planned)
 
     def called(self: Machine, graph: Graph, context: Any) -> Any:
-        def planned() -> Measured:
-            nodes = [part.then.result.node for part in self.artifact.parts if part.then]
-            nbytes = self.artifact.allocated_nbytes
-            name = f"native call: {graph.name}"
-            return _planned(name, graph, [graph.nodes[one] for one in nodes], nbytes)
+        return watching.measure(lambda: call(self, graph, context), lambda: _of_call(self, graph))
 
-        return watching.measure(lambda: call(self, graph, context), planned)
+    def entered(machine: Machine, graph: Graph, *others: Any) -> Any:
+        run = entry(machine, graph, *others)
+        return lambda *arrays: watching.measure(
+            lambda: run(*arrays), lambda: _of_call(machine, graph)
+        )
 
     with monkeypatch.context() as patched, numpy_traced():
         patched.setattr(reference, "evaluate", evaluated)
         patched.setattr(Launcher, "__call__", launched)
         patched.setattr(Machine, "call", called)
+        for module in (held, quick):
+            patched.setattr(module, "entry", entered)
         yield found
 
 
@@ -144,6 +147,13 @@ class _Watch:
         finally:
             gc.enable()
             self.inside = False
+
+
+def _of_call(machine: Machine, graph: Graph) -> Measured:
+    nodes = [part.then.result.node for part in machine.artifact.parts if part.then]
+    nbytes = machine.artifact.allocated_nbytes
+    results = [graph.nodes[one] for one in nodes]
+    return _planned(f"native call: {graph.name}", graph, results, nbytes)
 
 
 def _overwrites(launcher: Launcher) -> dict[Node, Node]:

@@ -11,7 +11,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.execute.executors import prepare
-from chainrule.plan.duration import BEHIND, _of_vector, plan_nanoseconds, work_nanoseconds
+from chainrule.plan.duration import FARTHER, _of_vector, plan_nanoseconds, work_nanoseconds
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.loops.loop_work import Kind
 from chainrule.plan.numpy_duration import node_nanoseconds
@@ -205,7 +205,7 @@ def test_a_plan_takes_longer_where_a_cache_does_not_keep_its_arrays():
     plain, longer = (plan_nanoseconds(made, one) for one in (near, far))
     more = [b - a for a, b in zip(plain, longer, strict=True)]
     whole = [4 * (8 * 256 + 256 * 128 + 2 * 8 * 128), 4 * (8 * 128 + 128 * 256 + 2 * 8 * 256)]
-    assert more == pytest.approx([BEHIND * one * (1 / 10 - 1 / 50) for one in whole], rel=0.1)
+    assert more == pytest.approx([FARTHER * one * (1 / 10 - 1 / 50) for one in whole], rel=0.1)
 
 
 def test_lines_are_fetched_before_they_are_written():

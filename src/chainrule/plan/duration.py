@@ -43,9 +43,9 @@ TOUCH = 10.0
 ROW_ARRAYS = 4  # the update and the row of the table; the sum, twice
 # Of what is done at the same time, computing and moving, how much of the shorter is on top.
 OVERLAP = 0.3
-# Of what given matrices of a product come from farther than all of its matrices would, how much is
-# not done behind the product: tiles fetch ahead.
-BEHIND = 0.5
+# How many times as long as in loops it takes to bring matrices of a product from farther than all
+# of them would lie: tiles read a little of each row at a time, and fetch ahead.
+FARTHER = 1.5
 SQUARE = 60.0  # instructions that transform a vector of squares of one channel
 LINE = 64  # bytes that come together
 OVERLAPPED = 2  # vectors of a row so short that the processor has several under way
@@ -208,7 +208,7 @@ def _multiplying(call: Call, products: Products, speeds: Speeds, lying: Lying) -
     if base is not None:
         moved[base] = moved[root]
     near = speeds.moving(sum(moved.values()))
-    moving = near + BEHIND * max(_moving(moved, speeds, lying) - near, 0.0)
+    moving = near + FARTHER * max(_moving(moved, speeds, lying) - near, 0.0)
     if call.winograd is not None:
         return _by_winograd(call.winograd, speeds) + moving
     further = prod(loop.size for loop in further_columns(gemm))

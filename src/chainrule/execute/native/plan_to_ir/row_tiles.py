@@ -7,10 +7,10 @@ quarter of a register; the pieces of four columns come from memory straight into
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.dataclass import dataclass
 from chainrule.execute.native.plan_to_ir.conversions import (
     from_memory,
     memory_type,
