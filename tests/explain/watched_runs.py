@@ -141,8 +141,8 @@ class _Watch:
             before = tracemalloc.get_traced_memory()[0]
             result = work()
             taken = tracemalloc.get_traced_memory()[1] - before
-            one = planned()
-            self.found.append(Measured(**{**vars(one), "taken_nbytes": taken}))
+            if result is not False:  # else nothing has run
+                self.found.append(Measured(**{**vars(planned()), "taken_nbytes": taken}))
             return result
         finally:
             gc.enable()

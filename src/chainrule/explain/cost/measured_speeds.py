@@ -8,13 +8,13 @@ scaled: of products, of loops, of each level of memory, of NumPy, of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import fsum, inf
 from typing import Any
 
 import numpy as np
 
+from chainrule.dataclass import dataclass, replace
 from chainrule.execute import reference
 from chainrule.execute.native.runtime.machine import plan_for, settings_now
 from chainrule.execute.native.stamped import Stamped
