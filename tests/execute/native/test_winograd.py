@@ -19,7 +19,7 @@ from chainrule.plan.products.winograd import Winograd, winograd
 HERE = host_target()
 pytestmark = pytest.mark.skipif(HERE.vector_nbytes < 32, reason="this processor has no AVX2")
 EVERY_WIDTH = pytest.mark.parametrize("vector_nbytes", [32, 64])  # LLVM parts too wide vectors
-N, C, P, Q, U, V, O = range(7)  # noqa: E741
+N, C, P, Q, U, V, K = range(7)
 UNIT = 2.0**-24  # of rounding
 
 
@@ -43,12 +43,12 @@ class Case:
         x = generator.integers(-3, 4, shape).astype("f")
         x.flat[: 400 * len(beyond) : 400] = beyond
         seen = sliding_window_view(x, (3, 3), axis=(-2, -1))
-        outer = (self.images, self.rows, self.height, self.width), (N, O, P, Q)
-        kernel = (self.rows, self.channels, 3, 3), (O, C, U, V)
+        outer = (self.images, self.rows, self.height, self.width), (N, K, P, Q)
+        kernel = (self.rows, self.channels, 3, 3), (K, C, U, V)
         if self.adds_up:
-            kernel = (3, 3, self.channels, self.rows), (U, V, C, O)
+            kernel = (3, 3, self.channels, self.rows), (U, V, C, K)
         elif self.is_turned:
-            kernel = (self.channels, self.rows, 3, 3), (C, O, U, V)
+            kernel = (self.channels, self.rows, 3, 3), (C, K, U, V)
         (given, labels), (wanted, kept) = (outer, kernel) if self.adds_up else (kernel, outer)
         y = generator.integers(-3, 4, given).astype("f")
         if self.is_turned:
@@ -58,7 +58,7 @@ class Case:
 
     @property
     def sizes(self) -> dict[int, int]:
-        found = {N: self.images, C: self.channels, O: self.rows, U: 3, V: 3}
+        found = {N: self.images, C: self.channels, K: self.rows, U: 3, V: 3}
         return found | {P: self.height, Q: self.width}
 
 

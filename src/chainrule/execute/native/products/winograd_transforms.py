@@ -300,11 +300,11 @@ class Transforms:
             return constant(0.0, self.vector)
         place = code.address(base, number(start), TYPE)
         mask = self.mask(left)
-        if mask is None and shown is None:
+        if shown is not None:
+            mask = shown if mask is None else code.binary("and", mask, shown)
+        if mask is None:
             return code.load(place, self.vector)
-        if mask is not None and shown is not None:
-            mask = code.binary("and", mask, shown)
-        return masked_load(code, place, self.vector, mask or shown)  # type: ignore[arg-type]
+        return masked_load(code, place, self.vector, mask)
 
     def write(
         self,
