@@ -7,17 +7,10 @@ from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
+from test_calibration import flat, step_of
 
 import chainrule as cr
 from chainrule.explain.cost import measured_speeds
-
-
-def flat(record):
-    for one in record:
-        if isinstance(one, tuple):
-            yield from flat(one)
-        else:
-            yield one
 
 
 @pytest.mark.slow
@@ -33,13 +26,7 @@ def test_measured_speeds_are_positive_numbers_for_this_processor(monkeypatch):
 
 
 def test_speeds_change_times_and_no_plan():
-    def objective(x: cr.float32["n 32"], W):
-        h = np.tanh(x @ W)
-        J = np.mean(np.tanh(h @ W) ** 2)
-        return J
-
-    W = np.ones((32, 32), np.float32)
-    step = cr.training_step(objective, "W", cr.sgd(0.1), executor="native", W=W)
+    step = step_of()
     plain = step.tradeoff(n=512)
     known = step.memory(n=512).main.program.plan.speeds
     times = {name: 2 * getattr(known, name) for name in ("multiply_add", "tile", "packing")}

@@ -201,19 +201,9 @@ class LanesCode:
 
     def row_points(self) -> Points:
         """What emits values of rows."""
-        points = self.points(self.places, self.width, None, self.outer)
+        points = self.head.points(self.places, self.width, None, self.outer)
         points.values, points.factors = self.row_values, self.row_factors
         return points
-
-    def points(
-        self,
-        places: Places,
-        width: int,
-        mask: Operand | None,
-        outer: Callable[[Instance], Operand],
-    ) -> Points:
-        """What emits this nest's instances at some place."""
-        return Points(places, width, mask, outer, self.head.failed, self.nest.rounded)
 
     def outer(self, one: Instance) -> Operand:
         """A value that all columns share, in the lanes of rows."""
@@ -246,7 +236,7 @@ class LanesCode:
         x, index = one.operands
         points = self.row_points()
         column = points.in_range(index, one.node.inputs[0].shape[1], one.node.param("wrap"))
-        at = self.points(self.places, self.width, None, self.outer)
+        at = self.head.points(self.places, self.width, None, self.outer)
         for needed in inner_closure(x, self.nest.instances):
             if needed.kind is Kind.LOAD:
                 at.values[needed] = self._found(needed, column)

@@ -130,19 +130,9 @@ class NestCode:
         return code.select(short, left, count(strip.length))
 
     def row_points(self) -> Points:
-        points = self.points(self.places, 0, None, self.outer)
+        points = self.head.points(self.places, 0, None, self.outer)
         points.values, points.factors = self.row_values, self.row_factors
         return points
-
-    def points(
-        self,
-        places: Places,
-        width: int,
-        mask: Operand | None,
-        outer: Callable[[Instance], Operand],
-    ) -> Points:
-        """What emits this nest's instances at some place."""
-        return Points(places, width, mask, outer, self.head.failed, self.nest.rounded)
 
     def outer(self, one: Instance) -> Operand:
         """A value that all columns of the row share, as a scalar."""
@@ -174,7 +164,7 @@ class NestCode:
         column = points.in_range(index, source.shape[1], one.node.param("wrap"))
         digits = digits_of(self.code, column, self.nest.columns)
         places = Places(self.code, self.pointers, self.places.rows, digits, self.places.memo)
-        at = self.points(places, 0, None, self.outer)
+        at = self.head.points(places, 0, None, self.outer)
         for needed in inner_closure(x, self.nest.instances):
             at.compute(needed)
         return at.value(x)

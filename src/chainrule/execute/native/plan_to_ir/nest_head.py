@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand, count, lanes
 from chainrule.execute.native.plan_to_ir.emit_instances import (
@@ -50,11 +50,21 @@ class NestHead:
         """Emit what is the same everywhere."""
         nest = self.layout.nest
         places = Places(self.code, self.pointers, [Z] * len(nest.rows), [Z] * len(nest.columns))
-        points = Points(places, 0, None, self.uniform.__getitem__, self.failed, nest.rounded)
+        points = self.points(places, 0, None, self.uniform.__getitem__)
         points.values = self.uniform
         for one in nest.instances:
             if one.uniform:
                 points.compute(one)
+
+    def points(
+        self,
+        places: Places,
+        width: int,
+        mask: Operand | None,
+        outer: Callable[[Instance], Operand],
+    ) -> Points:
+        """What emits instances of the nest at some place."""
+        return Points(places, width, mask, outer, self.failed, self.layout.nest.rounded)
 
     def begin_shares(self) -> None:
         """Reductions that parts share go to the share of this one."""

@@ -206,7 +206,7 @@ class SweepCode:
         code, owner = self.code, self.owner
         digits = columns if self.columns else []
         places = replace(owner.places, columns=digits)
-        points = owner.points(places, self.width, mask, self.row.values.__getitem__)
+        points = owner.head.points(places, self.width, mask, self.row.values.__getitem__)
         points.indices, points.divisors = self.row.indices, self.row.divisors
         if self.ahead is not None and code.module.fetches:
             self.ahead.fetch(points)
