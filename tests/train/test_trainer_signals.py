@@ -15,6 +15,8 @@ import pytest
 from trainings import arrays, data, trainer
 
 from chainrule.train.loop.interrupt import Interrupted, Interrupts
+from chainrule.train.loop.saving import Saving
+from chainrule.train.step.job import ALONE
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
@@ -101,32 +103,52 @@ def test_a_signal_is_noted_and_ends_what_asks():
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+class Two:
+    """A job whose ranks get a signal while they tell each other of none."""
+
+    rank, count = 0, 2
+
+    def __init__(self) -> None:
+        self.asked: list[bool] = []
+
+    def gather(self, what: str, numbers: Any, seconds: float = 0.0) -> Any:
+        told = numbers.copy()
+        if not told.any():
+            signal.raise_signal(signal.SIGINT)
+        return told[None]
+
+    def asks_for_time(self, asks: bool) -> None:
+        self.asked.append(asks)
+
+
 def test_a_signal_that_comes_while_ranks_tell_of_signals_is_told_the_next_time():
-    class Two:
-        """A job whose ranks get a signal while they tell each other of none."""
-
-        rank, count, asked = 0, 2, []
-
-        def gather(self, what: str, numbers: Any, seconds: float = 0.0) -> Any:
-            told = numbers.copy()
-            if not told.any():
-                signal.raise_signal(signal.SIGINT)
-            return told[None]
-
-        def asks_for_time(self, asks: bool) -> None:
-            self.asked.append(asks)
-
     job: Any = Two()
-    with Interrupts(job) as interrupts:
+    with pytest.raises(KeyboardInterrupt, match="told"), Interrupts(job) as interrupts:
         interrupts.check()
         assert interrupts.received == 0 and interrupts.noted == signal.SIGINT
+        with interrupts.lifted():  # the program runs code of its own
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         with pytest.raises(Interrupted):
             interrupts.check()
         assert interrupts.received == signal.SIGINT
-    with Interrupts(job, noted=signal.SIGTERM) as interrupts, pytest.raises(Interrupted):
-        interrupts.check()
-    assert isinstance(interrupts.error(""), SystemExit)
+        raise interrupts.error("told")
     assert job.asked == [True, False, True, False]
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+@pytest.mark.parametrize("job", [ALONE, Two()])
+def test_a_signal_of_which_nobody_asked_is_raised_at_the_end(
+    job: Any, number: int, kind: type[BaseException]
+) -> None:
+    with pytest.raises(kind), Interrupts(job):
+        signal.raise_signal(number)
+    with pytest.raises(ValueError, match="of the program"), Interrupts():
+        signal.raise_signal(number)
+        raise ValueError("of the program")
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_handler_of_the_program_is_left_in_place():
@@ -154,6 +176,32 @@ def test_signals_are_pythons_own_while_the_body_of_the_loop_runs():
     assert caught.value.args == ()
     assert made.epoch == 1
     made.fit(2)
+
+
+@posix_only
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("when", ["open", "close"])
+def test_a_signal_while_the_folder_is_opened_or_closed_waits_until_all_is_saved(
+    when: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    of_saving = getattr(Saving, when)
+
+    def told(self: Saving, *arguments: Any) -> None:
+        monkeypatch.undo()
+        signal.raise_signal(number)
+        of_saving(self, *arguments)
+
+    made, whole = trainer(folder=tmp_path), trainer()
+    monkeypatch.setattr(Saving, when, told)
+    with pytest.raises((KeyboardInterrupt, SystemExit)) as caught:
+        made.fit(1)
+    assert made.state.steps == (1 if when == "open" else 13)
+    assert (tmp_path / f"step-{made.state.steps:09}.safetensors").exists()
+    assert number == signal.SIGINT or caught.value.args == (143,)
+    again = trainer(folder=tmp_path)
+    again.fit(2)
+    whole.fit(2)
+    assert arrays(again.state) == arrays(whole.state)
 
 
 def test_it_trains_in_another_thread_too():

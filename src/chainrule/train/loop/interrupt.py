@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -23,6 +25,9 @@ class Interrupted(Exception):
 class Interrupts:
     """Within the `with`, a first Ctrl-C or SIGTERM is noted in `received`; a second one raises.
 
+    A noted signal that no `error` has told of is raised at the end.  `lifted` gives signals back
+    to the program for code of the user's.
+
     A signal for which the program has a handler of its own is left to that, and threads other than
     the main one, which Python gives no signals, change nothing.
 
@@ -30,10 +35,11 @@ class Interrupts:
     that one of them got is `noted` in that one, and from the next check on `received` in all.
     """
 
-    def __init__(self, job: Job = ALONE, noted: int = 0) -> None:
-        self.received, self.noted = 0, noted
+    def __init__(self, job: Job = ALONE) -> None:
+        self.received = self.noted = 0
         self._job = job
         self._replaced: list[int] = []
+        self._is_told = False
 
     def __enter__(self) -> Interrupts:
         if self.noted:
@@ -51,6 +57,24 @@ class Interrupts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._restore()
+        if self._is_told or not self.noted:
+            return
+        if kind is None:
+            raise self.error("stopped after the last step")
+        if issubclass(kind, GeneratorExit):  # what is raised here may be lost
+            signal.raise_signal(self.noted)
+
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Within it, signals do what the program wants."""
+        self._restore()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+    def _restore(self) -> None:
         while self._replaced:
             number = self._replaced[-1]
             signal.signal(number, _USUAL[number])
@@ -67,7 +91,8 @@ class Interrupts:
     def error(self, text: str) -> BaseException:
         """What ends the program as the signal would have done: KeyboardInterrupt with this text,
         or, for SIGTERM, SystemExit with the status that shells give it."""
-        if self.received == signal.SIGTERM:
+        self._is_told = True
+        if signal.SIGTERM in (self.received, self.noted):
             return SystemExit(128 + signal.SIGTERM)
         return KeyboardInterrupt(text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from chainrule.errors import DataFileError, NonFiniteError, StateError
@@ -35,7 +35,6 @@ class Session:
     _saved_at: tuple[int, int, int] | None = None  # as _now
     _left_at: int = 0  # steps, when the last loop was left
     _is_open: bool = False
-    _noted: int = 0  # a signal that came to this rank alone, after the last step of an epoch
     _greeting: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
@@ -46,13 +45,28 @@ class Session:
 
     def epochs(self, number: int) -> Generator[Epoch, None, None]:
         """Train up to epoch `number`; see `Trainer.epochs`."""
+        interrupts = Interrupts(self.loop.made.job)
+        with closing(self._trained(number, interrupts)) as epochs:
+            for epoch in epochs:
+                with interrupts.lifted():
+                    yield epoch
+
+    def fit(self, number: int) -> None:
+        """Train up to epoch `number`; signals wait between epochs, too.
+
+        A rank that a signal ends at once leaves the others in the middle of a step.
+        """
+        for _ in self._trained(number, Interrupts(self.loop.made.job)):
+            pass
+
+    def _trained(self, number: int, interrupts: Interrupts) -> Generator[Epoch, None, None]:
         try:
-            with self._opened(number) as progress:
+            with interrupts, self._opened(number) as progress:
                 done = self.loop.position.epoch
                 if done >= number:
                     progress.say(f"nothing to do: {done} epochs are done")
                 while self.loop.position.epoch < number:
-                    yield self._one_epoch(progress, number)
+                    yield self._one_epoch(progress, number, interrupts)
         except Exception as error:
             shorten(error)
             raise
@@ -73,25 +87,20 @@ class Session:
         finally:
             self.save()
 
-    def _one_epoch(self, progress: Progress, number: int) -> Epoch:
-        noted, self._noted = self._noted, 0
-        with Interrupts(self.loop.made.job, noted) as interrupts:
-            try:
-                epoch = self.loop.epoch(interrupts)
-                measures = epoch.validation
-                self._score = epoch.objective if measures is None else measures.objective
-                if self.save_every is None or self._unsaved_steps >= self.save_every:
-                    self.save()
-                progress.say(line_of(epoch, number))
-                interrupts.check()
-            except Interrupted:
-                self._save_finite()
-                if interrupts.received == signal.SIGTERM:
-                    progress.say(self._stopped)
-                raise interrupts.error(self._stopped) from None
-        if interrupts.received:
-            raise interrupts.error(self._stopped)
-        self._noted = interrupts.noted  # of which other ranks do not know yet
+    def _one_epoch(self, progress: Progress, number: int, interrupts: Interrupts) -> Epoch:
+        try:
+            epoch = self.loop.epoch(interrupts)
+            measures = epoch.validation
+            self._score = epoch.objective if measures is None else measures.objective
+            if self.save_every is None or self._unsaved_steps >= self.save_every:
+                self.save()
+            progress.say(line_of(epoch, number))
+            interrupts.check()
+        except Interrupted:
+            self._save_finite()
+            if interrupts.received == signal.SIGTERM:
+                progress.say(self._stopped)
+            raise interrupts.error(self._stopped) from None
         return epoch
 
     @contextmanager
@@ -124,8 +133,6 @@ class Session:
             self._left_at, self._is_open = loop.state.steps, False
             if saving is not None:
                 saving.close(loop.history)
-            if self._noted:  # no other step tells the other ranks
-                signal.raise_signal(self._noted)
 
     def _check_usable(self) -> None:
         if self._is_open:
