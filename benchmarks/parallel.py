@@ -3,11 +3,12 @@
     python benchmarks/parallel.py [--rounds 3] [--seconds 8] [--json FILE]
 
 Two cores, one thread a rank; about five minutes.  Fresh processes take turns, and each does its
-jobs in turns.  Figures are ratios of medians: of a round, then of the rounds.  Ranks are threads
-of a process, or processes by `chainrule run -n 2`; where mpiexec or PyTorch is missing, a line says
-so.  The ideal of a pipeline of p stages with m micro-batches is (m + p - 1) / (m p) of one process.
-"Both at once" is one process beside another that does the same: twice that much of one process is
-what two ranks cannot better, as they share memory, caches, and perhaps cores.
+jobs in turns.  Figures are ratios of medians: of a round, then of the rounds.  Ranks are threads of
+a process, or processes by `chainrule run -n 2`, which share memory, or send all by messages, whose
+adding up is to be hidden; where mpiexec or PyTorch is missing, a line says so.  The ideal of a
+pipeline of p stages with m micro-batches is (m + p - 1) / (m p) of one process. "Both at once" is
+one process beside another that does the same: twice that much of one process is what two ranks
+cannot better, as they share memory, caches, and perhaps cores.
 
 The status is 1 where an aim is missed.
 """
@@ -38,16 +39,23 @@ NEAR_IDEAL, REPLICAS, HIDDEN, PREDICTED = 1.08, 1.7, 0.9, 0.15
 Figures = dict[str, float]
 
 
-def environment(threads: int) -> dict[str, str]:
+def environment(threads: int, transport: str) -> dict[str, str]:
     known = {name: value for name, value in os.environ.items() if name not in THREADS}
     path = os.pathsep.join([str(HERE), *filter(None, [known.get("PYTHONPATH")])])
-    return {**known, **dict.fromkeys(THREADS, str(threads)), "PYTHONPATH": path}
+    return {
+        **known,
+        **dict.fromkeys(THREADS, str(threads)),
+        "PYTHONPATH": path,
+        "CHAINRULE_TRANSPORT": transport,
+    }
 
 
-def printed(*commands: list[str], threads: int) -> dict[str, Any]:
+def printed(*commands: list[str], threads: int, transport: str = "") -> dict[str, Any]:
     """What the first of some processes prints."""
     running = [
-        subprocess.Popen(command, env=environment(threads), stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, env=environment(threads, transport), stdout=subprocess.PIPE, text=True
+        )
         for command in commands
     ]
     texts = [one.communicate(timeout=300)[0] for one in running]
@@ -68,6 +76,7 @@ def one_round(seconds: float, has_mpi: bool, has_torch: bool) -> dict[str, dict[
     if has_mpi:
         run = [python, "-m", "chainrule", "run", "-n", "2"]
         found["processes"] = printed([*run, ours, "ranks", amount], threads=1)
+        found["messages"] = printed([*run, ours, "ranks", amount], threads=1, transport="mpi")
     if has_torch:
         found["torch alone"] = printed([python, torch, "alone", amount], threads=1)
         with tempfile.TemporaryDirectory() as folder:
@@ -108,10 +117,10 @@ def figures(found: dict[str, dict[str, Any]]) -> Figures:
         made[f"threads: {name}, predicted / measured"] = one["predicted"] / measured
         known = one["predicted of a known processor"]
         made[f"threads: {name}, predicted of a known processor / measured"] = known / measured
-    for kind in ("threads", "processes"):
-        for name, one in found.get(kind, {"told": {}})["told"].items():
-            if "hidden" in one:  # compiled updates of threads add the gradients themselves
-                made[f"{kind}: {name}, hidden"] = one["hidden"]
+    for name, one in found.get("messages", {"told": {}})["told"].items():
+        if "hidden" in one:  # elsewhere updates add the gradients themselves
+            made[f"messages: {name}, ms"] = 1e3 * at["messages"][name]
+            made[f"messages: {name}, hidden"] = one["hidden"]
     for name, taken in at["both at once"].items():
         made[f"both at once: {name}, times as long"] = taken / alone[name]
     for kind in ("alone", "torch alone", "torch"):

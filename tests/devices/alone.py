@@ -108,7 +108,7 @@ class RanksAlone:
         }
         grid = self.split.lying.grid
         shown = {(grid.replica_of(rank), key.value): one for (rank, key), one in self.noted.items()}
-        self.code = codes(self.split.code, self.split.others, shown)
+        self.code = codes(self.split.code, self.split.replicas_read, shown)
         self.given = given_to_ranks(step.parts, self.split, self.state, parts, numbers)
 
     def parts_nbytes(self, rank: int) -> int:

@@ -215,7 +215,7 @@ def test_the_first_replica_updates_on_the_cores_of_all(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_the_first_replica_adds_in_the_order_of_ranks(count: int) -> None:
+def test_replicas_add_in_the_order_of_ranks(count: int) -> None:
     def update(W: float64[5], W_sum: float64[5]):
         moved = W - 0.1 * W_sum
         return moved
@@ -223,11 +223,13 @@ def test_the_first_replica_adds_in_the_order_of_ranks(count: int) -> None:
     graph = cr.trace(update)
     own = [node for node in graph.nodes if node.inputs]
     whole = piece_of(graph, "update", own, [graph["moved"]], is_everywhere(graph.nodes))
-    made, others = adding(whole, {graph["W_sum"]}, count)
+    made, of_all = adding(whole, {graph["W_sum"]}, count)
     random = np.random.default_rng(0)
     W, *sums = 9 * random.normal(size=(1 + count, 5))
     named = [f"W_sum of replica {replica}" for replica in range(1, count)]
-    assert list(others) == [graph["W_sum"]] and len(others[graph["W_sum"]]) == count - 1
+    own_and_others = of_all[graph["W_sum"]]
+    assert list(of_all) == [graph["W_sum"]] and len(own_and_others) == count
+    assert own_and_others[0] is made.reads[graph["W_sum"]]
     given = dict(zip(["W", "W_sum", *named], [W, *sums], strict=True))
     run = made.graph.run(given, executor="reference")
     total = sums[0].copy()
@@ -248,7 +250,7 @@ def test_replicas_of_an_update_have_the_bits_of_sums_made_before(
         for of_all in (False, True):
             with monkeypatch.context() as patched:
                 if of_all:
-                    patched.setattr(splitting, "launched", lambda: (0, 2))
+                    patched.setattr(splitting, "_see_each_other", lambda step: False)
                 split = cr.parallel(step, micro_batches=6, stages=stages_, replicas=replicas)
                 split.split_at(n=ROWS)
             state = split.init(weights)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,7 @@ def test_where_the_cable_is_pulled_both_sides_end(machines: str, tmp_path: Path)
         for one in subprocess.run(
             ["ip", "netns", "pids", f"{machines}-2"], **CAPTURED
         ).stdout.split():
-            os.kill(int(one), signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(int(one), signal.SIGKILL)
     errors = (tmp_path / "errors").read_text()
     assert re.search(rf"rank 0 {HOST_AND_PID} .* nothing within 2 s", errors), errors

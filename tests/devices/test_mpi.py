@@ -63,6 +63,7 @@ FURTHER: dict[int, list[tuple[Any, ...]]] = {
     3: [
         ("skipping", "sgd", "reference", ["a", "b"], 1),
         ("recurrent", "clipped", "reference", 1, 3),
+        ("layers", "adamw", "native", 1, 3),  # each of them reads what all have
     ],
     4: [
         ("network", "clipped", "reference", ["h1"], 2),
@@ -73,7 +74,9 @@ FURTHER: dict[int, list[tuple[Any, ...]]] = {
         ("layers", "adamw", "native", 1, 2, {"ways": 2}),  # helpers add up meanwhile
         ("shared", "momentum", "reference", 2, 1, {"ways": 2, "split": {"W": 1, "V": 0}}),
         ("attention", "adamw", "reference", 1, 1, {"ways": 4}),
+        ("network", "adamw", "native", ["h1"], 2),
     ],
+    6: [("layers", "adamw", "native", 1, 6)],  # too many to read what all have
 }
 
 
@@ -92,6 +95,17 @@ def test_processes_have_the_bits_of_threads(count: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", FURTHER)
 def test_processes_of_further_steps_have_the_bits_of_threads(count: int, tmp_path: Path) -> None:
     check_bits(count, FURTHER[count], tmp_path)
+
+
+@needs_mpi
+@pytest.mark.slow
+def test_processes_that_send_all_by_messages_have_the_bits_of_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAINRULE_TRANSPORT", "mpi")
+    native = [one for one in (*CASES[2], *FURTHER[2]) if one[2] == "native"]
+    assert len(native) >= 2
+    check_bits(2, native, tmp_path)
 
 
 def check_bits(count: int, cases: list[tuple[Any, ...]], tmp_path: Path) -> None:

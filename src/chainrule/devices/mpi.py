@@ -8,26 +8,33 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 
 from chainrule.devices import ending
-from chainrule.devices.job import STARTING, Rank, deadline_seconds, folder, launched, this_rank
-from chainrule.devices.nearby import Nearby, nearby
+from chainrule.devices.job import (
+    STARTING,
+    TRANSPORT,
+    Rank,
+    deadline_seconds,
+    folder,
+    launched,
+    this_rank,
+)
+from chainrule.devices.nearby import Nearby, Tell, nearby, shared
 from chainrule.devices.system import shared_memory_of, unlink
 from chainrule.devices.watch import Watch, What
 from chainrule.errors import InputError, StateError
 
-BUCKET_NBYTES = 4 * 2**20  # of what is added at once
 SPINS = 50  # tests before a rank that waits begins to sleep
 LONGEST_PAUSE = 200e-6  # seconds
 GRACE = 1.0  # seconds for messages of a rank that has ended meanwhile
 WORDS = 5  # of 8 bytes, which ranks tell each other at once
+LEAST_SHARED = 4096  # bytes, of the memory by which ranks find out whether they can share it
 
 
 Lane = tuple[tuple[int, ...], bool]  # some ranks, or their helpers
@@ -52,7 +59,7 @@ class World:
         self.rank, self.count = self.comm.Get_rank(), self.comm.Get_size()
         self.ended: dict[int, float] = {}
         self.groups: dict[Lane, Any] = {}
-        self.near: dict[Lane, Nearby] = {}  # groups whose ranks share memory
+        self.near: dict[Lane, Nearby | None] = {}  # None: these share no memory
         self.polling = threading.Lock()
         self.process = os.getpid()
         self.broken: Any = None  # the transport of a step that has failed
@@ -62,6 +69,8 @@ class World:
         own = this_rank(self.rank)
         told = self.exchange("joins", {"host": own.host, "pid": own.pid})
         self.ranks = [Rank(one, found["host"], found["pid"]) for one, found in enumerate(told)]
+        everyone = tuple(range(self.count))
+        self.shares_memory = self.shared(everyone, LEAST_SHARED) is not None
         # All ranks have mapped MPICH's shared memory: without names, nothing stays of a killed job.
         unlink(shared_memory_of(self.process))
         if where is not None:
@@ -160,9 +169,9 @@ class World:
     def _texts(self, own: np.ndarray, counts: list[int]) -> list[Any]:
         """What each rank tells, as so many bytes of JSON."""
         found = np.empty(sum(counts), np.uint8)
-        every = [found, (counts, _places(counts)), self.mpi.BYTE]
+        every = [found, (counts, places_of(counts)), self.mpi.BYTE]
         self._all(self.comm.Allgatherv, [own, self.mpi.BYTE], every)
-        parts = np.split(found, _places(counts)[1:])
+        parts = np.split(found, places_of(counts)[1:])
         return [json.loads(part.tobytes()) for part in parts]
 
     def move(self, array: np.ndarray, owner: int, to: int) -> None:
@@ -180,9 +189,9 @@ class World:
 
     def _all(self, call: Callable[..., None], *arguments: Any, seconds: float = 0.0) -> None:
         others = [one for one in range(self.count) if one != self.rank]
-        self._together(self.comm, others, _waits_for_all, call, *arguments, seconds=seconds)
+        self.together(self.comm, others, _waits_for_all, call, *arguments, seconds=seconds)
 
-    def _together(
+    def together(
         self,
         comm: Any,
         others: Collection[int],
@@ -217,12 +226,38 @@ class World:
             self.watch.begin(lambda: f"waits for the ranks {ranks}")
             chosen = self.comm.Get_group().Incl(list(ranks))
             self.groups[lane] = self.comm.Create_group(chosen)
-            if len({self.ranks[one].host for one in ranks}) == 1:
-                tell = partial(self._tell, self.groups[lane], len(ranks))
-                found = nearby(ranks.index(self.rank), len(ranks), tell)
-                self.near |= {} if found is None else {lane: found}
             self.watch.end()
         return self.groups[lane]
+
+    def nearby(self, ranks: tuple[int, ...], by_helper: bool) -> Nearby | None:
+        """What these ranks add up in, where they share memory; all of them ask when the first of
+        them does."""
+        lane = ranks, by_helper
+        if lane not in self.near:
+            self.near[lane] = self._sharing(partial(nearby, ranks.index(self.rank)), *lane)
+        return self.near[lane]
+
+    def shared(self, ranks: tuple[int, ...], nbytes: int) -> np.ndarray | None:
+        """So many bytes that these ranks share; all of them call it, and None for all of them where
+        one cannot have it."""
+        return self._sharing(lambda _, tell: shared(ranks.index(self.rank), nbytes, tell), ranks)
+
+    def _sharing(
+        self,
+        make: Callable[[int, Tell], Any],
+        ranks: tuple[int, ...],
+        by_helper: bool = False,
+    ) -> Any:
+        alone = len({self.ranks[one].host for one in ranks}) == 1
+        if not alone or os.environ.get(TRANSPORT, "") == "mpi":
+            return None
+        comm, others = self.group(ranks, by_helper), [one for one in ranks if one != self.rank]
+        tell = partial(self._tell, comm, len(ranks))
+        self.wait(comm.Ibarrier(), lambda: f"waits for the ranks {ranks}", others)
+        self.watch.begin(lambda: f"waits for the ranks {ranks}")
+        found = make(len(ranks), tell)
+        self.watch.end()
+        return found
 
     def _tell(self, comm: Any, count: int, numbers: Sequence[int]) -> np.ndarray:
         """What each rank of a group tells."""
@@ -230,67 +265,6 @@ class World:
         byte = self.mpi.BYTE
         comm.Allgather([bytes_of(np.array(numbers, np.int64)), byte], [bytes_of(found), byte])
         return found
-
-    def add(
-        self, arrays: Sequence[np.ndarray], ranks: tuple[int, ...], what: What
-    ) -> list[np.ndarray]:
-        """The sums of arrays of some ranks, added in their order, with the same bits on each."""
-        found = [np.array(one, order="C", copy=True) for one in arrays]
-        self.add_in_place(found, ranks, what)
-        return found
-
-    def add_in_place(
-        self,
-        arrays: Sequence[np.ndarray],
-        ranks: tuple[int, ...],
-        what: What,
-        by_helper: bool = False,
-    ) -> float:
-        """Adds arrays in C order of some ranks, in the order of ranks; gives the time at which all
-        had begun.
-
-        Each rank adds its slice of all arrays, and all gather the slices.
-        """
-        others = [one for one in ranks if one != self.rank]
-        comm, times = self.group(ranks, by_helper), list[float]()
-
-        def meet() -> None:
-            self.wait(comm.Ibarrier(), what, others)
-            times.append(time.perf_counter())
-
-        if (ranks, by_helper) in self.near:
-            self.near[ranks, by_helper].add(arrays, meet)
-            return times[0] if times else time.perf_counter()
-        meet()
-        for bucket in _buckets(arrays):
-            if len(bucket) == 1:  # often as large as a bucket: it is not copied
-                self._add_into(comm, bucket[0], bucket[0], ranks, what)
-                continue
-            whole = np.concatenate(bucket)
-            self._add_into(comm, whole, whole, ranks, what)
-            ends = np.cumsum([part.size for part in bucket])[:-1]
-            for part, sums in zip(bucket, np.split(whole, ends), strict=True):
-                part[...] = sums
-        return times[0]
-
-    def _add_into(
-        self, comm: Any, found: np.ndarray, whole: np.ndarray, ranks: tuple[int, ...], what: What
-    ) -> None:
-        count, byte = len(ranks), self.mpi.BYTE
-        place = ranks.index(self.rank)
-        others = [one for one in ranks if one != self.rank]
-        bounds = [whole.size * one // count for one in range(count + 1)]
-        sizes = [(end - start) * whole.itemsize for start, end in pairwise(bounds)]
-        parts = np.empty((count, bounds[place + 1] - bounds[place]), whole.dtype)
-        own = [sizes[place]] * count
-        sent = [bytes_of(whole), (sizes, _places(sizes)), byte]
-        gathered = [bytes_of(parts), (own, _places(own)), byte]
-        self._together(comm, others, what, comm.Alltoallv, sent, gathered)
-        total = parts[0]
-        for part in parts[1:]:
-            total += part
-        every = [bytes_of(found), (sizes, _places(sizes)), byte]
-        self._together(comm, others, what, comm.Allgatherv, [bytes_of(total), byte], every)
 
     def exchange_bytes(
         self,
@@ -304,7 +278,7 @@ class World:
         others = [one for one in ranks if one != self.rank]
         pair = ([bytes_of(one), self.mpi.BYTE] for one in (sent, received))
         comm = self.group(ranks)
-        self._together(comm, others, what, getattr(comm, name), *pair)
+        self.together(comm, others, what, getattr(comm, name), *pair)
 
     # The end -------------------------------------------------------------------------------------
 
@@ -362,21 +336,5 @@ def bytes_of(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
-def _places(sizes: Sequence[int]) -> list[int]:
+def places_of(sizes: Sequence[int]) -> list[int]:
     return [0, *np.cumsum(sizes[:-1]).tolist()]
-
-
-def _buckets(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """The arrays, flat, in their order: those of one dtype together, as many as a bucket holds;
-    larger ones in parts."""
-    open_: dict[np.dtype, list[np.ndarray]] = {}
-    for array in arrays:
-        flat, each = array.reshape(-1), BUCKET_NBYTES // array.itemsize
-        if flat.size >= each:
-            yield from ([flat[at : at + each]] for at in range(0, flat.size, each))
-            continue
-        bucket = open_.setdefault(array.dtype, [])
-        bucket.append(flat)
-        if sum(one.nbytes for one in bucket) >= BUCKET_NBYTES:
-            yield open_.pop(array.dtype)
-    yield from open_.values()

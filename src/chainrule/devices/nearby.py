@@ -1,11 +1,10 @@
-"""Adds arrays of ranks of one machine up, in memory that they share: without messages."""
+"""Memory that ranks of one machine share, and adding arrays up in it: without messages."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from mmap import mmap
 
 import numpy as np
 
@@ -18,27 +17,32 @@ Tell = Callable[[Sequence[int]], np.ndarray]  # numbers of each rank, a row for 
 Meet = Callable[[], None]  # waits until all ranks have come here; what they wrote, all can read
 
 
-def nearby(place: int, count: int, tell: Tell) -> Nearby | None:
-    """The memory that so many ranks share, this one at a place among them; all of them call it.
+def shared(place: int, nbytes: int, tell: Tell) -> np.ndarray | None:
+    """So many bytes that some ranks share, this one at a place among them; all of them call it.
 
     None for all of them where one cannot have it: ranks of other machines, or in containers of
     their own, do not find the file that the first rank makes, or not its secret in it.
     """
-    nbytes = (count + 1) * PART_NBYTES
     file = -1 if place else file_without_name(nbytes)
     memory = None if place else mapped(file, nbytes)
     secret = np.array([secrets.randbits(62), secrets.randbits(62)])
     if memory is not None:
-        np.frombuffer(memory, np.int64)[:2] = secret
+        np.frombuffer(memory, np.int64, 2)[:] = secret
     pid, descriptor, *secret = tell([os.getpid(), file, *secret.tolist()])[0].tolist()
     if place:
         file = file_of(pid, descriptor)
         memory = mapped(file, nbytes)
-    has_it = memory is not None and np.frombuffer(memory, np.int64)[:2].tolist() == secret
+    has_it = memory is not None and np.frombuffer(memory, np.int64, 2).tolist() == secret
     all_have_it = tell([has_it]).all()  # and have opened the file
     if file >= 0:
         os.close(file)
-    return Nearby(memory, place, count) if memory is not None and all_have_it else None
+    return np.frombuffer(memory, np.uint8) if memory is not None and all_have_it else None
+
+
+def nearby(place: int, count: int, tell: Tell) -> Nearby | None:
+    """What so many ranks add up in, this one at a place among them; as `shared`."""
+    memory = shared(place, (count + 1) * PART_NBYTES, tell)
+    return None if memory is None else Nearby(memory, place, count)
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,9 @@ class _Part:
 class Nearby:
     """The memory that some ranks of one machine share; this one is at a place among them."""
 
-    def __init__(self, memory: mmap, place: int, count: int) -> None:
+    def __init__(self, memory: np.ndarray, place: int, count: int) -> None:
         self.place, self.count = place, count
-        rows = np.frombuffer(memory, np.uint8)  # of each rank, and of their sums
-        self.rows = rows.reshape(count + 1, PART_NBYTES)
+        self.rows = memory.reshape(count + 1, PART_NBYTES)  # of each rank, and of their sums
 
     def add(self, arrays: Sequence[np.ndarray], meet: Meet) -> None:
         """Adds arrays in C order in place, in the order of ranks: each rank shows its own to the

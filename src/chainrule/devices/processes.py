@@ -22,6 +22,8 @@ from chainrule.devices.job import folder
 from chainrule.devices.messages import Messages, messages
 from chainrule.devices.mpi import Lane, World
 from chainrule.devices.rank import run_program
+from chainrule.devices.replicas import codes
+from chainrule.devices.shown import shown_of
 from chainrule.devices.tensor.step import Lying
 from chainrule.devices.transport import MPITransport
 from chainrule.errors import InputError, StateError
@@ -119,14 +121,16 @@ def run_as_rank(
     """
     shares = begun(world, split, state, batch, numbers)
     program = split.programs[world.rank]
+    shown = shown_of(world, split)
+    code = codes(split.code, split.replicas_read, shown.arrays)
     transport = MPITransport(
-        world, program, shares.messages, lambda key: _name(split, key.value, key.micro_batch)
+        world, program, shares.messages, lambda key: _name(split, key.value, key.micro_batch), shown
     )
     where = folder()
 
     def noted(number: int) -> Callable[[Any], Any]:
         text = f"is in step {state.steps + 1}, at {split.pieces[number].name}"
-        compute = split.code[number]
+        compute = code[number]
 
         def run(inputs: Any) -> Any:
             if where is not None:
@@ -153,7 +157,8 @@ def run_as_rank(
         compiled = [noted(number) for number in range(len(split.pieces))]
         with blas_held_to(split.threads):
             commit = split.commits.at[world.rank], committed
-            watch, there = None if clock is None else clock.watch, first(program)
+            watch = None if clock is None else clock.watch
+            there = {**first(program), **shown.own}
             found = run_program(
                 program, split.pieces, compiled, there, transport, watch, commit, split.note
             )

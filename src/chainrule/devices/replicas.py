@@ -1,6 +1,7 @@
-"""Lets the first of replicas that are threads add gradients up while it updates by them.
+"""Lets replicas of one machine add gradients up while they update by them.
 
-It reads what all replicas have where it is: nothing is added up before, and nobody waits for that.
+They read what all replicas have where it is: nothing is added up before, and nobody waits for that.
+Of replicas that are threads, the first one updates for all; processes each update their own arrays.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from chainrule.graph.parts import Input
 from chainrule.primitives.arithmetic import add
 from chainrule.primitives.sources import input_
 
-Others = Mapping[Node, tuple[Node, ...]]
+OfAll = Mapping[Node, tuple[Node, ...]]
 
 
-def adding(piece: Piece, sums: Collection[Node], count: int) -> tuple[Piece, Others]:
+def adding(piece: Piece, sums: Collection[Node], count: int) -> tuple[Piece, OfAll]:
     """The piece that adds the values of so many replicas, in the order of ranks, where it read
-    sums, which are nodes of the whole graph; and by these, its inputs for the values of all but the
-    first replica.
+    sums, which are nodes of the whole graph; and by these, its inputs for the values of all
+    replicas.
     """
     graph = piece.graph
     names = {item.node: item.name for item in graph.inputs}
     inputs, added = list(graph.inputs), list[Node]()
     new: dict[Node, Node] = {}
-    others: dict[Node, tuple[Node, ...]] = {}
+    of_all: dict[Node, tuple[Node, ...]] = {}
     for node, own in piece.reads.items():
         if node in sums:
             total, more = own, []
@@ -40,7 +41,7 @@ def adding(piece: Piece, sums: Collection[Node], count: int) -> tuple[Piece, Oth
                 total = add(total, more[-1])
                 added.append(total)
             stamp((total,), own.origin)
-            new[own], others[node] = total, tuple(more)
+            new[own], of_all[node] = total, (own, *more)
     for node in graph.nodes:
         if node.primitive is not input_:
             parents = tuple([new.get(one, one) for one in node.inputs])
@@ -55,35 +56,36 @@ def adding(piece: Piece, sums: Collection[Node], count: int) -> tuple[Piece, Oth
         | {item.name: item.node for item in inputs},
     )
     gives = {node: new.get(one, one) for node, one in piece.gives.items()}
-    return replace(piece, graph=made, gives=gives), others
+    return replace(piece, graph=made, gives=gives), of_all
 
 
 def codes(
     made: Sequence[Code],
-    others: Mapping[int, Mapping[int, tuple[Node, ...]]],
+    read: Mapping[int, Mapping[int, tuple[Node, ...]]],
     shown: Mapping[tuple[int, int], np.ndarray],
 ) -> list[Code]:
-    """The code of all pieces, of which some read what `others` have `shown`, by replica and number.
+    """The code of all pieces, of which some `read` what replicas have `shown`, by replica and
+    number.
 
-    `others` has the inputs for it, by the number of the piece and that of the value.
+    `read` has the inputs for it, by the number of the piece and that of the value.
     """
-    return [_reading(one, others.get(number, {}), shown) for number, one in enumerate(made)]
+    return [_reading(one, read.get(number, {}), shown) for number, one in enumerate(made)]
 
 
 def _reading(
     code: Code,
-    others: Mapping[int, tuple[Node, ...]],
+    read: Mapping[int, tuple[Node, ...]],
     shown: Mapping[tuple[int, int], np.ndarray],
 ) -> Code:
-    if not others:
+    if not read:
         return code
 
     def run(given: dict[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
-        more = {
+        of_all = {
             node: shown[replica, number]
-            for number, nodes in others.items()
-            for replica, node in enumerate(nodes, 1)
+            for number, nodes in read.items()
+            for replica, node in enumerate(nodes)
         }
-        return code(given | more)
+        return code(given | of_all)
 
     return run

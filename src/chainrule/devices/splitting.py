@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from chainrule.devices.parallel import ParallelStep
 
 Seconds = Callable[[Node], float]
+MOST_READ = 4  # replicas that are processes, whose gradients each of them reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +82,8 @@ class Split(Frozen):
     micro_batches: int
     rows: int  # of a micro-batch
     kept: frozenset[Node]  # values of the forward pass that stages keep where they recompute
-    # Inputs of the last pieces for the values of other replicas, by piece and number of the value.
-    others: Mapping[int, Mapping[int, tuple[Node, ...]]]
+    # Inputs of the last pieces for the values of all replicas, by piece and number of the value.
+    replicas_read: Mapping[int, Mapping[int, tuple[Node, ...]]]
     _ready: set[int] = field(default_factory=set, repr=False)
 
     @cached_property
@@ -99,8 +100,8 @@ class Split(Frozen):
 
     @property
     def shown(self) -> frozenset[AllReduce]:
-        """The sums that nobody adds up before the update: the first replica reads what all have."""
-        return self.commits.sums if self.others else frozenset()
+        """The sums that nobody adds up before the update, which reads what all replicas have."""
+        return self.commits.sums if self.replicas_read else frozenset()
 
     def make_ready(self, rank: int) -> None:
         """Makes what the last pieces of a rank need, so that they cannot fail for want of it."""
@@ -179,7 +180,6 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         for node, number in making.number.items()
         if number in commits.taken
     }
-    together = executor_on(step.parts.whole.executor, threads * step.replicas)
     last = {
         one.piece
         for program, at in zip(programs, commits.at, strict=True)
@@ -201,18 +201,18 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         )
 
     compiled = {one: prepared(one, executor) for one in range(len(pieces)) if one not in last}
-    others: dict[int, Mapping[int, tuple[Node, ...]]] = {}
+    replicas_read: dict[int, Mapping[int, tuple[Node, ...]]] = {}
     if not all(isinstance(one, Overwriting) for one in compiled.values()):
         commits = none
-    # The first of replicas that are threads updates for all, and adds their gradients itself.
-    alone = launched() is None and bool(commits.taken)
-    if alone and step.replicas > 1:
+    if commits.taken and _see_each_other(step):
         read = {key.value for one in commits.sums for key in one.keys}
         added = {node for node, number in making.number.items() if number in read}
         for one in last:
             pieces[one], found = adding(pieces[one], added, step.replicas)
-            others[one] = {making.number[node]: inputs for node, inputs in found.items()}
-    compiled |= {one: prepared(one, together if alone else executor) for one in last}
+            replicas_read[one] = {making.number[node]: inputs for node, inputs in found.items()}
+    if launched() is None and commits.taken:  # the first of replicas updates for all
+        executor = executor_on(step.parts.whole.executor, threads * step.replicas)
+    compiled |= {one: prepared(one, executor) for one in last}
     at = {**sizes, step.parts.size: sizes[step.parts.size] * step.parts.count}
     values: dict[int, tuple[str, ArrayType]] = {}
     for one in making.graphs:
@@ -252,8 +252,18 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         step.parts.count,
         sizes[step.parts.size],
         frozenset(making.kept_values),
-        others,
+        replicas_read,
     )
+
+
+def _see_each_other(step: ParallelStep) -> bool:
+    """Whether replicas read each other's gradients where they lie; of many processes, each adds
+    only its share of them."""
+    if launched() is None or step.replicas == 1:
+        return step.replicas > 1
+    from chainrule.devices.mpi import join
+
+    return step.replicas <= MOST_READ and join().shares_memory
 
 
 def placed_step(

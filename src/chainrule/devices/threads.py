@@ -238,7 +238,7 @@ def run_in_threads(
     found: list[dict[Key, np.ndarray]] = [{} for _ in programs]
     errors: list[tuple[int, BaseException]] = []
     every = tuple(range(len(programs)))
-    code = codes(split.code, split.others, boxes.shown)
+    code = codes(split.code, split.replicas_read, boxes.shown)
 
     def committed(rank: int) -> bool:
         """Replicas share the state's arrays: where these are updated in place, the first does."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from chainrule.devices.adding import add_in_place, added
 from chainrule.devices.helper import Helper
 from chainrule.devices.instructions import (
     AllGather,
@@ -20,6 +22,7 @@ from chainrule.devices.instructions import (
 )
 from chainrule.devices.messages import Messages
 from chainrule.devices.mpi import World, bytes_of
+from chainrule.devices.shown import Shown
 from chainrule.devices.tensor.packing import added_parts, gathered
 from chainrule.errors import InvariantError
 
@@ -27,17 +30,22 @@ AHEAD = 4  # messages that a rank is ready for before it waits for them
 
 
 class MPITransport:
-    """The transport of one rank in one step; `name` says how a value is called."""
+    """The transport of one rank in one step; `name` says how a value is called.  What is `shown`
+    to others is not added up."""
 
     def __init__(
-        self, world: World, program: Program, messages: Messages, name: Callable[[Key], str]
+        self,
+        world: World,
+        program: Program,
+        messages: Messages,
+        name: Callable[[Key], str],
+        shown: Shown,
     ) -> None:
-        self.world, self.messages, self.name = world, messages, name
+        self.world, self.messages, self.name, self.shown = world, messages, name, shown
         self.coming = deque(one for one in program.instructions if isinstance(one, Receive))
         self.posted: dict[tuple[Key, int], tuple[Any, np.ndarray]] = {}
         self.sent: deque[tuple[Any, Key, int, np.ndarray]] = deque()
         self.helper = Helper(partial(self.add, by_helper=True), "chainrule helper")
-        self.begin, self.wait = self.helper.begin, self.helper.wait
         self._post()
 
     def send(self, key: Key, array: np.ndarray, to: int) -> None:
@@ -65,8 +73,8 @@ class MPITransport:
         self, keys: tuple[Key, ...], arrays: Sequence[np.ndarray], group: tuple[int, ...]
     ) -> list[np.ndarray]:
         """The sums of the arrays of the ranks of a group, added in their order."""
-        return self.world.add(
-            arrays, group, lambda: f"adds {len(keys)} values with the ranks {group}"
+        return added(
+            self.world, arrays, group, lambda: f"adds {len(keys)} values with the ranks {group}"
         )
 
     def all_gather(self, one: AllGather, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -83,8 +91,24 @@ class MPITransport:
 
     def add(self, one: AllReduce, arrays: Sequence[np.ndarray], by_helper: bool = False) -> float:
         """Adds arrays of a group in place; gives the time at which all ranks had begun."""
+        if self.shown.has(one):
+            for key, array in zip(one.keys, arrays, strict=True):
+                self.shown.show(key, array)
+            return perf_counter()
         what = f"adds {len(one.keys)} values with the ranks {one.group}"
-        return self.world.add_in_place(arrays, one.group, lambda: what, by_helper)
+        return add_in_place(self.world, arrays, one.group, lambda: what, by_helper)
+
+    def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
+        """Begins a sum, and goes on."""
+        if self.shown.has(one):
+            self.add(one, arrays)
+        else:
+            self.helper.begin(one, arrays)
+
+    def wait(self, one: AllReduce) -> None:
+        """Waits for a sum that was begun."""
+        if not self.shown.has(one):
+            self.helper.wait(one)
 
     def commit(self) -> None:
         """Waits until all that was sent is there, and all ranks have come so far."""

@@ -82,7 +82,8 @@ def exchanged(
         clocks.append(Clock())
         clocks[-1].times = times
         clocks[-1].commit = None if commit is None else tuple(commit)
-        helped = [one.sum for one in program.instructions if isinstance(one, Begin)]
+        begins = [one.sum for one in program.instructions if isinstance(one, Begin)]
+        helped = [one for one in begins if one not in split.shown]
         clocks[-1].sums = [(one, *pair) for one, pair in zip(helped, pairs, strict=True)]
     return clocks, min(one for one, *_ in told), max(one for _, one, *_ in told)
 

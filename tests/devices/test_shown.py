@@ -1,0 +1,68 @@
+"""Replicas of one machine show each other their gradients."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from chainrule.devices.instructions import AllReduce, Key
+from chainrule.devices.shown import shown_of
+from chainrule.errors import StateError
+from chainrule.graph.types import array_type
+
+KEYS = Key(3, None), Key(5, None), Key(7, None)
+SUM = AllReduce(KEYS, (1, 4), in_place=True)
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+TYPES = array_type(SINGLE, (3, 5)), array_type(DOUBLE, (0, 2)), array_type(DOUBLE, ())
+
+
+class Shares:
+    """Enough of a split step."""
+
+    shown = frozenset({SUM, AllReduce((Key(9, None),), (0, 3), in_place=True)})
+    values: ClassVar = dict(
+        zip([3, 5, 7], [("a", TYPES[0]), ("b", TYPES[1]), ("c", TYPES[2])], strict=True)
+    )
+
+
+def split() -> Any:
+    return Shares()
+
+
+def world(rank: int, memory: np.ndarray | None) -> Any:
+    return SimpleNamespace(rank=rank, shared=lambda ranks, nbytes: memory)
+
+
+def test_what_a_replica_shows_the_others_see() -> None:
+    memory = np.zeros(2 * 128, np.uint8)
+    first, second = (shown_of(world(rank, memory), split()) for rank in SUM.group)
+    for shown in (first, second):
+        assert shown.has(SUM) and not shown.has(AllReduce((Key(9, None),), (0, 3), in_place=True))
+        for key, type_ in zip(KEYS, TYPES, strict=True):
+            own = shown.own[key]
+            assert (own.dtype, own.shape) == (type_.dtype, type_.shape)
+            assert own.ctypes.data % 8 == 0 and own.flags.c_contiguous
+    first.own[KEYS[0]][...] = 1
+    second.show(KEYS[0], np.full((3, 5), 2, np.float32))  # from where code has put it
+    second.own[KEYS[2]][...] = 4
+    second.show(KEYS[2], second.own[KEYS[2]])
+    for shown in (first, second):
+        assert (shown.arrays[0, 3] == 1).all() and (shown.arrays[1, 3] == 2).all()
+        assert (shown.arrays[0, 7], shown.arrays[1, 7]) == (0, 4)
+
+
+def test_ranks_that_show_nothing_have_nothing() -> None:
+    shown = shown_of(world(2, None), split())
+    assert not shown.has(SUM) and not shown.own and not shown.arrays
+
+
+def test_without_memory_to_share_a_step_is_refused() -> None:
+    with pytest.raises(StateError) as caught:
+        shown_of(world(1, None), split())
+    assert str(caught.value).startswith(
+        "the ranks (1, 4) find no 256 bytes of memory to share, for their gradients"
+    )
+    assert "CHAINRULE_TRANSPORT=mpi" in str(caught.value)
