@@ -11,8 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from spread_program import error
-from tensor_models import case
+from tensor_models import case, error
 
 import chainrule as cr
 from chainrule.devices.job import launched

@@ -99,3 +99,12 @@ def case(model: str, optimizer: str, executor: str) -> tuple[Any, dict[str, Any]
     if model == "attention":  # else its softmax makes much of little
         weights = {name: 0.4 * array for name, array in weights.items()}
     return step, weights, batch
+
+
+def error(found: Any, wanted: Any) -> float:
+    """The largest difference of two states, relative to the largest element of each array."""
+    assert found.steps == wanted.steps and set(found) == set(wanted)
+    return max(
+        float(np.max(np.abs(found[name] - wanted[name])) / max(np.max(np.abs(wanted[name])), 1e-9))
+        for name in wanted
+    )
