@@ -27,21 +27,28 @@ I64 = "i64"
 INDEX = Operand("%index", I64)  # of the thread; 0 is the one that Python called
 TURNS = "%turns"  # where a thread counts the iterations of loops, of which it does some parts
 
-# Counts one part more of a turn, and gives the number before; `parts` where there are so many.
-HELPERS = f"""\
-define internal i64 @count_in_turn(ptr %counter, i64 %turn, i64 %parts) nounwind {{
+MOST_OWN = 62  # parts of a barrier that comes once: a bit each; else threads take the next one
+
+
+def _claiming(name: str, more: str, before: str, choice: str) -> str:
+    """A function that changes a counter in a turn, by what others have left of it: it gives the
+    number of a part, or `parts` where there are so many.
+
+    `choice` makes of what is `%claimed` in the turn whether `%is_there` a part, which `%part`, and
+    the `%next` of the counter, which was `%from`.
+    """
+    return f"""\
+define internal i64 @{name}(ptr %counter, i64 %turn, i64 %parts{more}) nounwind {{
 entry:
   %first = shl i64 %turn, {TURN_BITS}
-  br label %again
+{before}  br label %again
 again:
   %now = load atomic i64, ptr %counter acquire, align 8
   %is_earlier = icmp slt i64 %now, %first
   %from = select i1 %is_earlier, i64 %first, i64 %now
-  %part = sub i64 %from, %first
-  %is_there = icmp slt i64 %part, %parts
-  br i1 %is_there, label %take, label %none
+  %claimed = sub i64 %from, %first
+{choice}  br i1 %is_there, label %take, label %none
 take:
-  %next = add i64 %from, 1
   %pair = cmpxchg ptr %counter, i64 %now, i64 %next acq_rel acquire
   %taken = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %taken, label %mine, label %again
@@ -51,16 +58,21 @@ none:
   ret i64 %parts
 }}"""
 
-MOST_OWN = 62  # parts of a barrier that comes once: a bit each; else threads take the next one
 
-# Claims a part in a turn, and gives its number: the first that is left of the thread's own, else
-# the last that is left; `parts` where there is none.  The counter has a bit for each in place of
-# their number.
-CLAIM = f"""\
-define internal i64 @claim_of_own(ptr %counter, i64 %turn, i64 %parts, i64 %index, i64 %count) \
-nounwind {{
-entry:
-  %first = shl i64 %turn, {TURN_BITS}
+COUNT = _claiming(  # one part more of a turn; gives the number before
+    "count_in_turn",
+    "",
+    "",
+    """\
+  %part = add i64 %claimed, 0
+  %is_there = icmp slt i64 %claimed, %parts
+  %next = add i64 %from, 1
+""",
+)
+CLAIM = _claiming(  # the first part that is left of the thread's own, else the last that is left
+    "claim_of_own",
+    ", i64 %index, i64 %count",
+    """\
   %times = mul i64 %index, %parts
   %begin = udiv i64 %times, %count
   %times_next = add i64 %times, %parts
@@ -71,19 +83,14 @@ entry:
   %own = and i64 %above, %up_to
   %power = shl i64 1, %parts
   %all = sub i64 %power, 1
-  br label %again
-again:
-  %now = load atomic i64, ptr %counter acquire, align 8
-  %is_earlier = icmp slt i64 %now, %first
-  %from = select i1 %is_earlier, i64 %first, i64 %now
-  %claimed = sub i64 %from, %first
+""",
+    # The counter has a bit for each part in place of their number.
+    """\
   %taken_parts = and i64 %claimed, %all
   %free = xor i64 %taken_parts, %all
-  %is_later = icmp ugt i64 %claimed, %all
-  %none_free = icmp eq i64 %free, 0
-  %is_over = or i1 %is_later, %none_free
-  br i1 %is_over, label %none, label %choose
-choose:
+  %is_now = icmp ule i64 %claimed, %all
+  %some_free = icmp ne i64 %free, 0
+  %is_there = and i1 %is_now, %some_free
   %mine_free = and i64 %free, %own
   %has_own = icmp ne i64 %mine_free, 0
   %from_below = call i64 @llvm.cttz.i64(i64 %mine_free, i1 false)
@@ -92,14 +99,8 @@ choose:
   %part = select i1 %has_own, i64 %from_below, i64 %from_above
   %bit = shl i64 1, %part
   %next = or i64 %from, %bit
-  %pair = cmpxchg ptr %counter, i64 %now, i64 %next acq_rel acquire
-  %taken = extractvalue {{ i64, i1 }} %pair, 1
-  br i1 %taken, label %mine, label %again
-mine:
-  ret i64 %part
-none:
-  ret i64 %parts
-}}"""
+""",
+)
 COUNTS = "declare i64 @llvm.cttz.i64(i64, i1)", "declare i64 @llvm.ctlz.i64(i64, i1)"
 
 
@@ -167,8 +168,8 @@ class Barriers:
         if not any(TURNS in line for line in self.entry):
             self.entry += [f"  {TURNS} = alloca i64", f"  store i64 0, ptr {TURNS}"]
             functions = self.code.module.functions
-            if HELPERS not in functions:  # of another native function
-                functions.append(HELPERS)
+            if COUNT not in functions:  # of another native function
+                functions.append(COUNT)
         yield
         self._turn = before and self.code.load(Operand(TURNS, "ptr"), I64)
 
