@@ -1,11 +1,13 @@
 """Training steps of `executor="xla"` beside the same step written by hand in JAX (jit, donated).
 
-    python benchmarks/xla.py [--cases mlp-small conv scan ...] [--rounds 8] [--processes 1]
+    python benchmarks/xla.py [--cases mlp-small conv scan ...] [--rounds 8] [--processes 6]
                              [--first-calls 3] [--executor xla]
 
-In each fresh process the ways take turns; prints the median time of each, the median ratio of
-rounds, and how long the first call takes in fresh processes, with its ratio.  Both libraries get
-the same NumPy batch in each call; `sent` is JAX with its batch on the device before.
+In each fresh process the ways take turns, forth and back; each process prepares another one first,
+since where arrays lie may cost 5 %.  Prints the median time of each, the median over processes of
+their median ratios of rounds, with the least and the greatest, and how long the first call takes in
+fresh processes, with its ratio.  Both libraries get the same NumPy batch in each call; `sent` is
+JAX with its batch on the device before.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -135,16 +137,25 @@ def prepared(case: Case, part: str, executor: str) -> Any:
     return build(case.problem(), Settings(executor, len(os.sched_getaffinity(0))))
 
 
-def in_turns(name: str, rounds: int, executor: str) -> dict[str, list[float]]:
-    """Seconds of a step by library, a list with one for each round; they have to agree."""
+def in_turns(name: str, rounds: int, executor: str, first: int) -> dict[str, list[float]]:
+    """Seconds of a step by library, a list with one for each round; they have to agree.
+
+    They are prepared in the order of PARTS, from number `first` on.
+    """
     from measure import Timing, alternate
 
-    both = {part: prepared(ALL[name], part, executor) for part in PARTS}
-    first, *others = (one.as_numpy(one.call()) for one in both.values())
-    for value, array in first.items():
+    order = [*PARTS[first:], *PARTS[:first]]
+    built = {part: prepared(ALL[name], part, executor) for part in order}
+    one, *others = (part.as_numpy(part.call()) for part in built.values())
+    for value, array in one.items():
         for other in others:
             np.testing.assert_allclose(array, other[value], rtol=2e-2, atol=2e-3, err_msg=value)
-    return alternate({part: one.call for part, one in both.items()}, rounds, Timing())
+    taken: dict[str, list[float]] = {part: [] for part in PARTS}
+    for _ in range(rounds):
+        for part, found in alternate({x: built[x].call for x in order}, 1, Timing()).items():
+            taken[part] += found
+        order.reverse()
+    return taken
 
 
 def first_call(name: str, part: str, executor: str) -> float:
@@ -166,23 +177,30 @@ def in_a_process(*request: Any) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def ratio_text(ratios: Sequence[float]) -> str:
+    """The median, and the least and the greatest."""
+    return f" {median(ratios):6.3f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
 def line(name: str, rounds: int, processes: int, first_calls: int, executor: str) -> str:
-    taken: dict[str, list[float]] = {part: [] for part in PARTS}
-    for _ in range(processes):
-        for part, found in in_a_process("turns", name, rounds, executor).items():
-            taken[part] += found
-    first: Mapping[str, list[float]] = {part: [] for part in PARTS[:2]}
-    for _ in range(first_calls):
-        for part, found in first.items():
-            found.append(in_a_process("first", name, part, executor))
     from measure import paired_ratio
 
-    ours, theirs, sent = (median(taken[part]) for part in PARTS)
-    ratios = [paired_ratio(taken[PARTS[0]], taken[part]).median for part in PARTS[1:]]
-    text = f"{name:18} {ours * 1e6:10.1f} {theirs * 1e6:10.1f} {sent * 1e6:10.1f}"
-    text += "".join(f" {ratio:6.3f}" for ratio in ratios)
+    taken: dict[str, list[float]] = {part: [] for part in PARTS}
+    ratios: dict[str, list[float]] = {part: [] for part in PARTS[1:]}
+    for number in range(processes):
+        found = in_a_process("turns", name, rounds, executor, number % len(PARTS))
+        for part, seconds in found.items():
+            taken[part] += seconds
+        for part, of_processes in ratios.items():
+            of_processes.append(paired_ratio(found[PARTS[0]], found[part]).median)
+    first: Mapping[str, list[float]] = {part: [] for part in PARTS[:2]}
+    for _ in range(first_calls):
+        for part, calls in first.items():
+            calls.append(in_a_process("first", name, part, executor))
+    text = f"{name:18}" + "".join(f" {median(taken[part]) * 1e6:10.1f}" for part in PARTS)
+    text += "".join(map(ratio_text, ratios.values()))
     if first_calls:
-        a, b = (median(found) for found in first.values())
+        a, b = (median(calls) for calls in first.values())
         text += f" {a:8.2f} {b:8.2f} {a / b:6.2f}"
     return text
 
@@ -192,7 +210,7 @@ def main() -> None:
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--cases", nargs="*", default=[*ALL], choices=[*ALL], metavar="CASE")
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=6)
     parser.add_argument("--first-calls", type=int, default=3)
     parser.add_argument("--executor", default="xla")
     options = parser.parse_args()
@@ -201,7 +219,7 @@ def main() -> None:
         print(json.dumps({"turns": in_turns, "first": first_call}[kind](*rest)))
         return
     print(
-        f"{'':18} {'step, µs':>10} {'JAX':>10} {'sent':>10} {'ratio':>6} {'sent':>6} "
+        f"{'':18} {'step, µs':>10} {'JAX':>10} {'sent':>10} {'ratio':>21} {'sent':>21} "
         f"{'first, s':>8} {'JAX':>8} {'ratio':>6}"
     )
     for name in options.cases:
