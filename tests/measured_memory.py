@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy_memory import numpy_traced
 
+from chainrule.execute.aligned import alignment_of
 from chainrule.execute.native.runtime import machine, recycled
 from chainrule.explain.memory.report import MemoryReport
 from chainrule.graph.graph import Graph
-from chainrule.schedule.records import ALIGNMENT, SCRATCH
+from chainrule.schedule.records import SCRATCH
 
 CALLS = 3
 EXACT = [0] * CALLS
@@ -71,7 +72,8 @@ def aligned_nbytes(report: MemoryReport, *, recycled_results: bool) -> int:
         if life.arena.startswith("result ") and life.arena != SCRATCH
     }
     large = [nbytes for nbytes in results.values() if nbytes >= recycled.SMALLEST]
-    found = ALIGNMENT + recycled_results * sum(map(recycled.alignment_of, large))
+    found = alignment_of(report.main.usage.scratch_nbytes)
+    found += recycled_results * sum(map(alignment_of, large))
     assert found <= report.overhead["ends of arrays"]
     return found
 

@@ -16,6 +16,7 @@ from programs import Program, programs
 import chainrule as cr
 from chainrule import float32, float64, int64
 from chainrule.errors import ScheduleError
+from chainrule.execute.aligned import alignment_of
 from chainrule.execute.native.artifact import artifact_of
 from chainrule.execute.native.runtime.machine import Machine, plan_for
 from chainrule.explain.memory.kinds import Kind
@@ -247,7 +248,8 @@ def test_a_machine_allocates_the_arena_and_nothing_more() -> None:
         context = Machine(artifact_of(made, overwrites, host_target())).new_context()
         assert context.scratch.nbytes == made.schedule.scratch_nbytes
         assert context.scratch.base is not None
-        assert context.scratch.base.nbytes == made.schedule.scratch_nbytes + ALIGNMENT
+        nbytes = made.schedule.scratch_nbytes
+        assert context.scratch.base.nbytes == nbytes + alignment_of(nbytes)
         report = memory_of_step(step, {"n": n}, executor="native")
         assert report.main.usage.scratch_nbytes == context.scratch.nbytes
 

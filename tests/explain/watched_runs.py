@@ -21,6 +21,7 @@ from numpy_memory import numpy_traced
 
 from chainrule.control.cost import COND
 from chainrule.execute import reference
+from chainrule.execute.aligned import alignment_of
 from chainrule.execute.native.runtime import held, quick, recycled
 from chainrule.execute.native.runtime.arrays import copied_nbytes
 from chainrule.execute.native.runtime.entry import entry
@@ -30,7 +31,6 @@ from chainrule.graph.body import bodies_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.schedule.plain import plain_schedule
-from chainrule.schedule.records import ALIGNMENT
 from chainrule.schedule.usage import usage_of
 
 
@@ -95,8 +95,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Measured]]:
             schedule = plan_for(self.graph, self.results, _overwrites(self)).schedule
             copies = sum(copied_nbytes(array, node.dtype) for node, array in inputs.items())
             nbytes = self.fresh_nbytes + schedule.scratch_nbytes + schedule.allocated_nbytes
-            large = (recycled.alignment_of(int(node.type.nbytes)) for node in self.fresh)
-            aligned = ALIGNMENT + sum(large)
+            large = (alignment_of(int(node.type.nbytes)) for node in self.fresh)
+            aligned = alignment_of(schedule.scratch_nbytes) + sum(large)
             name = f"native: {self.graph.name}"
             return _planned(name, self.graph, self.results, nbytes + copies, aligned)
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from chainrule.errors import NameLookupError, StateError
+from chainrule.execute.aligned import block
 from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.home import Home
 from chainrule.graph.structure import Structure
@@ -349,11 +350,10 @@ def _in_one_arena(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         offsets[name] = total
         total += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
     refuse_beyond_free(total, what="the state of a training")
-    memory = np.zeros(total + ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    memory = block(total, np.zeros)
     found = {}
     for name, array in arrays.items():
-        place = memory[start + offsets[name] :]
+        place = memory[offsets[name] :]
         copy = np.ndarray(array.shape, array.dtype, place.data) if array.nbytes else array.copy()
         if any(array.strides) or any(array[:1].tobytes() if array.ndim else array.tobytes()):
             copy[...] = array

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from chainrule.execute.aligned import address_of, block
 from chainrule.execute.native.artifact import Artifact, slot_count
 from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
@@ -42,12 +43,8 @@ class Context:
         self.slots = (ctypes.c_void_p * slot_count(artifact))()
         self.address = ctypes.addressof(self.slots)
         if scratch is None:
-            memory = np.empty(artifact.scratch_nbytes + ALIGNMENT, np.uint8)
-            start = -address_of(memory) % ALIGNMENT
-            scratch = memory[start : start + artifact.scratch_nbytes]
-            self.slots[0] = address_of(memory) + start
-        else:
-            self.slots[0] = address_of(scratch)
+            scratch = block(artifact.scratch_nbytes)
+        self.slots[0] = address_of(scratch)
         self.scratch = scratch
         # flags and counters: part of the code, and so no arrays of a run
         self.failed = _zeros(FAILED_NBYTES * max(artifact.threads, 1))
@@ -69,8 +66,3 @@ class Context:
 def _zeros(nbytes: int) -> np.ndarray:
     """Bytes in memory of Python's."""
     return np.frombuffer(bytearray(nbytes), np.uint8)
-
-
-def address_of(array: np.ndarray) -> int:
-    """Where the first element is."""
-    return array.__array_interface__["data"][0]

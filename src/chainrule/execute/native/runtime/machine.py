@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.disk import cache
 from chainrule.errors import InputError, UnsupportedError
+from chainrule.execute.aligned import address_of
 from chainrule.execute.native.artifact import (
     Artifact,
     Foreign,
@@ -27,7 +28,7 @@ from chainrule.execute.native.lapack.lapack import LAPACK_ROUTINES, lapack_addre
 from chainrule.execute.native.plan_to_ir.driver import RUNTIME
 from chainrule.execute.native.planned import planned
 from chainrule.execute.native.products.blas import Blas, load_blas
-from chainrule.execute.native.runtime.context import Context, address_of
+from chainrule.execute.native.runtime.context import Context
 from chainrule.execute.native.runtime.in_pieces import apply_in_pieces
 from chainrule.execute.native.runtime.pool import pool, thread_count
 from chainrule.execute.reference import apply

@@ -17,12 +17,10 @@ from weakref import getweakrefcount
 
 import numpy as np
 
+from chainrule.execute.aligned import address_of, alignment_of
 from chainrule.execute.native.runtime.arrays import pointer_of
-from chainrule.schedule.records import ALIGNMENT
 
 SMALLEST = 1 << 16  # bytes from which this is worth its own half microsecond
-LARGE = 1 << 20  # bytes from which a result begins with a page
-PAGE = 1 << 12
 MOST = 1 << 27  # bytes that are remembered at most
 TRIES = 16  # results that are looked at: who keeps thousands does not wait for all to be counted
 
@@ -40,21 +38,10 @@ def _counted(entry: Entry) -> tuple[np.ndarray, int, int]:
     return array, sys.getrefcount(array), sys.getrefcount(entry[0])
 
 
-def alignment_of(nbytes: int) -> int:
-    """What the address of a recycled result is a multiple of, and so many bytes are allocated more.
-
-    NumPy's large arrays begin 16 bytes after a page does.  A processor that compares addresses by
-    their place in a page lets a load wait for a store before it that went to the same place:
-    results that lie some vectors behind an operand made softmax take up to 1.8 times as long
-    (docs/decisions/0062).
-    """
-    return PAGE if nbytes >= LARGE else ALIGNMENT
-
-
 def _made(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> Entry:
     alignment = alignment_of(nbytes)
     owner = np.empty(nbytes + alignment, np.uint8)
-    address = owner.__array_interface__["data"][0]
+    address = address_of(owner)
     start = -address % alignment
     return owner, np.ndarray(shape, dtype, owner, start), address + start
 
