@@ -11,7 +11,7 @@ import pytest
 import chainrule as cr
 from chainrule.errors import InputError, MemoryLimitError
 from chainrule.explain.cost import measured_runs
-from chainrule.explain.cost.measured_runs import Timed, timed
+from chainrule.explain.cost.measured_runs import Timed, error_of, levels_of, timed
 from chainrule.machine_code.target import native_refusal
 from chainrule.plan.speeds import speeds_of
 
@@ -40,6 +40,7 @@ def training(executor: str) -> Any:
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured_runs, "TURN", 0.002)
     monkeypatch.setattr(measured_runs, "ROUNDS", 2)
+    monkeypatch.setattr(measured_runs, "MOST_ROUNDS", 2)
 
 
 def busy(seconds: float, made: list[float]) -> Any:
@@ -65,10 +66,50 @@ def test_calls_take_turns() -> None:
 
 
 def test_turns_with_other_arrays_are_told_by_their_median(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_runs, "MOST_ROUNDS", 3)
     monkeypatch.setattr(measured_runs, "ROUNDS", 3)
     each = iter([0.002, 0.009, 0.004])
     (found,) = timed([lambda: busy(next(each), [])()], [1.0])
     assert 4e6 <= found.nanoseconds < 8e6
+
+
+def test_a_machine_that_is_slower_for_a_while_slows_no_run_more_than_another() -> None:
+    quick, slow = [2.0, 3.0], [4.0, 6.0]
+    rounds = [quick, slow, quick, slow, quick]
+    assert levels_of(rounds) == pytest.approx(quick)
+    assert error_of(rounds) == pytest.approx(0, abs=1e-12)
+
+
+def test_one_turn_that_another_process_disturbs_changes_no_level() -> None:
+    rounds = [[2.0, 3.0], [2.0, 3.0], [2.0, 9.0], [2.0, 3.0], [2.0, 3.0]]
+    assert levels_of(rounds) == pytest.approx([2.0, 3.0])
+    assert error_of(rounds) > error_of([[2.0, 3.0]] * 5)
+    assert error_of(rounds[:1]) == float("inf")
+
+
+def test_there_are_rounds_until_the_times_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_runs, "MOST_ROUNDS", 5)
+    for differs, rounds in ((True, 5), (False, 2)):
+        monkeypatch.setattr(measured_runs, "error_of", lambda _, differs=differs: float(differs))
+        made: list[float] = []
+        timed([busy(0.001, made)], [1.0])
+        assert len(made) == rounds
+        made.clear()
+        timed([busy(0.001, made)], [1.0], each=0.0)  # no time for more
+        assert len(made) == 2
+
+
+def test_a_turn_without_memory_takes_its_round_with_it() -> None:
+    made: list[float] = []
+
+    def second_refused() -> Any:
+        if made:
+            raise MemoryLimitError("no memory", hint="more")
+        return busy(0.002, made)()
+
+    found = timed([second_refused, busy(0.004, [])], [1.0, 1.0])
+    assert all(one.is_measured for one in found)
+    assert found[0].nanoseconds < 4e6 <= found[1].nanoseconds
 
 
 def test_what_has_no_memory_is_estimated_as_the_others_turn_out() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from statistics import median
+from statistics import geometric_mean, median, stdev
 from typing import TYPE_CHECKING, Any
 
 from chainrule.dataclass import dataclass, replace
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from chainrule.train.step.micro_batches import MicroBatchedStep
     from chainrule.train.step.step import TrainingStep
 
-CALLS, TURN = 2, 0.1  # at least so many calls, and seconds, in a turn
-ROUNDS, ENOUGH = 4, 30.0  # of turns; no further one after so many seconds
-UNASKED = 20.0  # seconds of runs that nobody asked for, at most about
+CALLS, TURN = 2, 0.05  # at least so many calls, and seconds, in a turn
+ROUNDS, MOST_ROUNDS = 4, 60  # of turns; more than the first as the times differ
+PRECISE = 0.005  # of a time: an error below which no further round is taken
+EACH, ENOUGH = 2.0, 30.0  # seconds for each run, and for all, after which none is
+UNASKED, EACH_UNASKED = 20.0, 0.6  # seconds of runs that nobody asked for, at most about
+OF_MEDIANS = 1.25  # their standard error by that of means
 OTHERS = 1.05  # times the time of a thread: more is that of other threads
 
 Measure = bool | Mapping[str, Any]  # whether; or arrays by name, in place of what is made up
@@ -41,29 +44,70 @@ class Timed:
     is_measured: bool
 
 
-def timed(runs: Sequence[Run], estimated: Sequence[float], seconds: float = inf) -> list[Timed]:
-    """How long each call takes: the median of some turns, each with new arrays, of which the least
-    of its calls counts, as other processes may slow them down.
+def timed(
+    runs: Sequence[Run],
+    estimated: Sequence[float],
+    seconds: float = inf,
+    each: float | None = None,
+) -> list[Timed]:
+    """How long each call takes, in rounds in which each run has a turn with new arrays.
 
-    Where arrays lie decides a few percent of what a call takes that computes little with them.
+    Of the calls of a turn the least counts, as other processes may slow them down.  Where arrays
+    lie decides a few percent of what a call takes that computes little with them, and a machine is
+    quicker at one time than at another.  So a time is a median: of what a turn took, by the mean of
+    its round.  There are rounds until these medians are known well, or `each` seconds (default:
+    EACH) for each run have passed.
+
     Where there is no memory for a call, or by its estimate, in nanoseconds, no time within
     `seconds` of all, the estimate is scaled as the measured ones turn out.
     """
-    turns: list[list[float]] = [[] for _ in runs]
+    first: dict[int, float] = {}
     begun = time.perf_counter()
     for place, run in enumerate(runs):
         spent = time.perf_counter() - begun
         if spent + (1 + CALLS) * estimated[place] / 1e9 <= seconds:
-            turns[place].append(turn(run))
-    for _ in range(ROUNDS - 1):
-        if time.perf_counter() - begun < min(ENOUGH, seconds):
-            for found, run in zip(turns, runs, strict=True):
-                if found and found[0] < inf:
-                    found.append(turn(run))
-    taken = [median(found) if found else inf for found in turns]
-    pairs = list(zip(taken, estimated, strict=True))
-    scale = median([one / about for one, about in pairs if one < inf and about] or [1.0])
-    return [Timed(one, True) if one < inf else Timed(scale * about, False) for one, about in pairs]
+            first[place] = turn(run)
+    places = [place for place, found in first.items() if found < inf]
+    rounds = [[first[place] for place in places]]
+    most = min(ENOUGH, seconds)
+    each = EACH if each is None else each
+    for number in range(1, MOST_ROUNDS if places else 1):
+        spent = time.perf_counter() - begun
+        is_known = spent > each * len(places) or error_of(rounds) < PRECISE
+        if spent > most or (number >= ROUNDS and is_known):
+            break
+        found = [turn(runs[place]) for place in places]
+        if max(found) < inf:
+            rounds.append(found)
+    taken = dict(zip(places, levels_of(rounds), strict=True))
+    scale = median(
+        [one / estimated[place] for place, one in taken.items() if estimated[place]] or [1]
+    )
+    return [
+        Timed(taken[place], True) if place in taken else Timed(scale * about, False)
+        for place, about in enumerate(estimated)
+    ]
+
+
+def levels_of(rounds: Sequence[Sequence[float]]) -> list[float]:
+    """What each run takes of the rounds: the median of its parts of their geometric means, which
+    differ as the machine is quicker or slower, times the median of these."""
+    means = [geometric_mean(one) for one in rounds if one]
+    return [median(means) * median(parts) for parts in _parts(rounds)]
+
+
+def error_of(rounds: Sequence[Sequence[float]]) -> float:
+    """The largest standard error of the medians of `levels_of`, as if parts were normal."""
+    if len(rounds) < 2:
+        return inf
+    errors = (stdev(parts) / median(parts) for parts in _parts(rounds))
+    return OF_MEDIANS * max(errors) / len(rounds) ** 0.5
+
+
+def _parts(rounds: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
+    """Of each run, by round, what it took of the geometric mean."""
+    parts = ([one / geometric_mean(turns) for one in turns] for turns in rounds)
+    return list(zip(*parts, strict=True))
 
 
 def run_of_report(report: MemoryReport, measure: Measure) -> Run:
@@ -145,4 +189,4 @@ def _nanoseconds(call: Callable[[], object]) -> float:
     before = [clock() for clock in clocks]
     call()
     own, of_all, passed = (clock() - one for clock, one in zip(clocks, before, strict=True))
-    return float(own if 0 < of_all <= OTHERS * own else passed)
+    return float(max(own if 0 < of_all <= OTHERS * own else passed, 1))

@@ -293,8 +293,9 @@ class TrainingStep(Frozen, ShownAsGraph):
 
         As `Graph.fits`; parameters and the optimizer's arrays are counted.  `print` it: `ways` are
         those in which it fits, with bytes and time, the quickest first.  Each is run when they are
-        asked for, for half a second on made-up arrays; `measure={"x": x}` gives arrays in place of
-        those, `measure=False` or `speeds` estimates as `tradeoff` does.  Estimated is also what
+        asked for, for half a second on made-up arrays; `measure=True` takes up to two seconds each
+        for nearer times, `measure={"x": x}` gives arrays in place of those that are made up,
+        `measure=False` or `speeds` estimates as `tradeoff` does.  Estimated is also what
         depends on the elements (`cr.while_loop`, `cr.primitive`), and what would take too long.
         """
         from chainrule.train.step.ways_to_fit import fit_of_step

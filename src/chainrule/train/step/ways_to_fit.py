@@ -106,12 +106,12 @@ def _ways_to_fit(
 def _measured_if_possible(found: list[Option], graph: Graph) -> list[Way] | None:
     """The ways with the times of runs that nobody asked for; None where arrays that are made up
     cannot stand in for the user's: these decide what is computed, or they make a run fail."""
-    from chainrule.explain.cost.measured_runs import UNASKED
+    from chainrule.explain.cost.measured_runs import EACH_UNASKED, UNASKED
 
     if any(_follows_data(node) for node in (*graph.nodes, *inner_nodes(graph))):
         return None
     try:
-        return _measured(found, True, UNASKED)
+        return _measured(found, True, UNASKED, EACH_UNASKED)
     except Exception:  # of what was made up, which is no fault of the user's
         return None
 
@@ -125,7 +125,9 @@ def _follows_data(node: Node) -> bool:
     return kernel.keeps or (kernel.turns is not None and kernel.turns(node) is None)
 
 
-def _measured(found: list[Option], measure: Measure, seconds: float = inf) -> list[Way]:
+def _measured(
+    found: list[Option], measure: Measure, seconds: float = inf, each: float | None = None
+) -> list[Way]:
     """The ways with the times of runs."""
     from chainrule.explain.cost.measured_runs import timed  # loaded where it is asked for
 
@@ -138,7 +140,7 @@ def _measured(found: list[Option], measure: Measure, seconds: float = inf) -> li
             is_measured=taken.is_measured,
             margin=0.0 if taken.is_measured else one.way.margin,
         )
-        for one, taken in zip(found, timed(runs, estimated, seconds), strict=True)
+        for one, taken in zip(found, timed(runs, estimated, seconds, each), strict=True)
     ]
 
 
