@@ -2,13 +2,17 @@
 
     python benchmarks/budget_time.py [--executor native] [--threads 1] [--programs MLP]
 
-Each program runs in a fresh process, in which the step without a budget and those within budgets
-take turns.  Budgets of `native` are percents of the bytes that the plan without one saves for the
-backward pass, those of `reference` of all that a run allocates at its peak: much of that needs no
-recomputation.  With one thread the CPU time of the thread is taken, so that other processes matter
-little.  A cell is "estimated, run / measured" extra time in percent: estimated by the record of
-speeds, run beforehand on made-up arrays (`measure=True`), and measured by training.  * marks a
-prediction that is off by more than 20 % of the measured extra time, and by more than 2 points.
+Each program runs in fresh processes, in which the step without a budget and those within budgets
+take turns, each with a new state, new scratch memory and a new batch: where arrays lie decides some
+percent, and each process has places of its own.  Measured is the median over the processes of each
+one's median ratio; predicted is what the first process says.
+
+Budgets of `native` are percents of the bytes that the plan without one saves for the backward pass,
+those of `reference` of all that a run allocates at its peak: much of that needs no recomputation.
+With one thread the CPU time of the thread is taken, so that other processes matter little.  A cell
+is "estimated, run / measured" extra time in percent: estimated by the record of speeds, run
+beforehand on made-up arrays (`measure=True`), and measured by training.  * marks a prediction that
+is off by more than 20 % of the measured extra time, and by more than 2 points.
 """
 
 from __future__ import annotations
@@ -33,7 +37,6 @@ PERCENTS = (80, 60, 40, 30, 20)
 PARTS = (2, 4)  # of a batch
 TOLERANCE, POINTS = 0.2, 0.02
 SHORTEST = 0.03  # seconds of a turn
-AS_LONG = 5  # rounds with the same arrays: where these lie decides some percent
 HOW = ("estimated", "run")  # predicted
 
 
@@ -75,16 +78,11 @@ def measured(program: Program, executor: str, percents: Sequence[int], rounds: i
         steps[name], reports[name] = step, parts
     estimated = [one.nanoseconds() for one in reports.values()]
     runs = [one.nanoseconds for one in timed([one.run() for one in reports.values()], estimated)]
-    calls: dict[str, Callable[[], Any]] = {}
     taken: dict[str, list[float]] = {name: [] for name in steps}
-    for number in range(rounds):
-        if number % AS_LONG == 0:
-            calls.clear()
-            calls.update({name: _call(step, program) for name, step in steps.items()})
-            for call in calls.values():
-                call()
-                call()
-        for name, call in calls.items():
+    for _ in range(rounds):
+        for name, step in steps.items():
+            call = _call(step, program)
+            call()
             taken[name].append(seconds_of(call, clock))
     ratios = {
         name: median(a / b for a, b in zip(one, taken["100"], strict=True))
@@ -107,7 +105,18 @@ def measured(program: Program, executor: str, percents: Sequence[int], rounds: i
 
 def _call(step: Any, program: Program) -> Callable[[], Any]:
     state = step.init(params=program.params)
-    return lambda: step(state, **program.batch)
+    batch = {name: array.copy() for name, array in program.batch.items()}
+    return lambda: step(state, **batch)
+
+
+def of_processes(found: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows of the first process, with the medians of what all of them measured."""
+    rows = [dict(one) for one in found[0]]
+    for place, row in enumerate(rows):
+        extras = [one[place]["measured_extra"] for one in found]
+        row["measured"] = median(one[place]["measured"] for one in found)
+        row["measured_extra"], row["measured_extras"] = median(extras), extras
+    return rows
 
 
 def is_off(row: dict[str, Any], how: str) -> bool:
@@ -140,6 +149,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--programs", nargs="+", default=[""], help="parts of names")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--json", type=Path, help="save the numbers")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -161,12 +171,15 @@ def main() -> int:
             continue
         command = [sys.executable, __file__, "--one", name, "--executor", asked.executor]
         command += ["--threads", threads, "--rounds", str(asked.rounds)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        if done.returncode:
-            print(done.stderr, file=sys.stderr)
-            return 1
-        sys.stderr.write(done.stderr)
-        found[name] = json.loads(done.stdout.splitlines()[-1])
+        processes = []
+        for _ in range(asked.processes):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            if done.returncode:
+                print(done.stderr, file=sys.stderr)
+                return 1
+            sys.stderr.write(done.stderr)
+            processes.append(json.loads(done.stdout.splitlines()[-1]))
+        found[name] = of_processes(processes)
         print(table(name, found[name]), flush=True)
     for how in HOW:
         for kind, is_parts in (("budgets", False), ("parts", True)):
