@@ -184,7 +184,7 @@ def test_attention_trains_in_little_more_than_its_arrays():
     arrays_nbytes = 9 * 4 * length * 64 * 4  # q k v, t, o, and the gradients of q k v and o
     assert report.main.peak_nbytes <= 1.2 * arrays_nbytes
     assert report.prediction.peak_nbytes < arrays_nbytes
-    assert "in 64 blocks of 64 rows, one of 4 after another, never whole in memory" in str(report)
+    assert "in 64 blocks of 64 rows for each of 4, never whole in memory" in str(report)
 
 
 def test_the_plan_says_what_is_in_blocks(small):
@@ -196,7 +196,7 @@ def test_the_plan_says_what_is_in_blocks(small):
     given = arrays(96, 96, "float32")
     step = cr.backward(cr.trace(objective, **given), wrt=("q", "k", "v"))
     text = " ".join(str(step.compile(executor="native").plan()).split())
-    assert "s, p in 6 blocks of 16 rows, one of 3 after another, never whole in memory" in text
+    assert "s, p in 6 blocks of 16 rows for each of 3, never whole in memory" in text
     assert "never whole in memory; computed again" in text
 
 

@@ -103,7 +103,7 @@ class _Body:
         shown = self._shown()
         what = ", ".join(shown) if shown else str(next(iter(self.region.squares)).type)
         count = -(-self.region.lengths[-1] // self.block)
-        each = f", one of {prod(self.region.lengths[:-1])} after another" if self._stack else ""
+        each = f" for each of {prod(self.region.lengths[:-1])}" if self._stack else ""
         again = "; computed again" if self.is_again else ""
         return f"{what} in {count} blocks of {self.block} rows{each}, never whole in memory{again}"
 

@@ -29,7 +29,7 @@ from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import busiest
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.weights import weight
-from chainrule.plan.work import NestWork, ProductWork, Work, parts_of
+from chainrule.plan.work import NestWork, ProductWork, Work, parts_inside
 from chainrule.primitives.primitive import Given
 from chainrule.primitives.routines import WIDE
 
@@ -110,13 +110,15 @@ def _nanoseconds(work: Work, speeds: Speeds, lying: Lying) -> float:
             each = _turn(work, speeds, partial(_nanoseconds, lying=TOGETHER))
             times = 1 if isinstance(work.flow, Chosen) else iterations(work.node) or 1
             arrays = {one: nbytes_of(one) for one in (*work.reads, work.node)}
-            return speeds.instruction + times * each + _moving(arrays, speeds, lying)
+            most = busiest(times, work.parts, work.threads)
+            taken = _shared(times * each, most, speeds)
+            return speeds.instruction + taken + _moving(arrays, speeds, lying)
 
 
 def _turn(work: FlowWork, speeds: Speeds, of: Callable[[Work, Speeds], float]) -> float:
     """About how long the longer branch takes, or one iteration, of a way back with its iterations
     forth; `of` says it of the instructions of bodies."""
-    own = replace(speeds, instruction=speeds.alone) if parts_of(work) == 1 else speeds
+    own = replace(speeds, instruction=speeds.alone) if parts_inside(work) == 1 else speeds
     bodies = [sum(of(one, own) for one in body.plan.works) for body in work.bodies]
     if isinstance(work.flow, Unwound):
         condition, step, back = bodies

@@ -15,11 +15,17 @@ from chainrule.plan.foreign import ForeignWork, over_in
 from chainrule.plan.inner_plans import Copying, Filling, InnerPlan, Laying, Spot
 from chainrule.plan.loops.nest import NestLayout
 from chainrule.plan.roles import nbytes_of
+from chainrule.plan.sharing import busiest, sharing
 from chainrule.primitives.primitive import Library
 
 if TYPE_CHECKING:
     from chainrule.plan.planner import Plan
     from chainrule.plan.work import Work, Worker
+
+PARTS_A_THREAD = 16  # so that none waits long for another, and the caller not for a signal
+# How many times as long as with equal shares a loop may take whose iterations threads share; else
+# they rather share what each iteration does.
+MOST_UNEVEN = 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +37,9 @@ class FlowWork:
     that a condition gives, or that chooses.  `before` is done once, `rows` when an iteration
     begins.  A way back keeps states: when an iteration forth begins by `kept`, when the first one
     of a segment does by `firsts`.
+
+    Where iterations need nothing of each other, `threads` may share them, in so many `parts`: each
+    thread does whole iterations alone, with `own_nbytes` of its own at the end of the workspace.
     """
 
     node: Node
@@ -45,6 +54,9 @@ class FlowWork:
     kept: tuple[Copying, ...] = ()
     firsts: tuple[Copying, ...] = ()
     checks: tuple[Check, ...] = ()  # those of its works may fail whenever they run
+    parts: int = 1
+    threads: int = 1
+    own_nbytes: int = 0
 
     allocated_nbytes: ClassVar[int] = 0
 
@@ -69,6 +81,13 @@ class FlowWork:
         return not isinstance(self.flow, Chosen) or any(one.fails for one in self.bodies)
 
     @property
+    def nanoseconds_alone(self) -> float:
+        """About how long it takes on one thread, as far as that is known before it runs; like
+        those of all works it decides what is shared, and nothing else."""
+        times = self.flow.length if isinstance(self.flow, Scanned) else 1
+        return times * sum(one.nanoseconds_alone for one in self.works)
+
+    @property
     def layouts(self) -> list[NestLayout]:
         """The nests that copy what bodies are given."""
         return [one.layout for one in (*self.before, *self.rows)]
@@ -79,6 +98,18 @@ class FlowWork:
         rows = sum(nbytes_of(one.stored) for one in self.rows)
         after = (one for body in self.bodies for one in body.after)
         return rows + sum(one.nbytes for one in (*after, *self.kept))
+
+
+def parts_of_iterations(length: int, threads: int) -> int:
+    """In how many parts so many threads share so many iterations."""
+    return min(length, PARTS_A_THREAD * threads)
+
+
+def may_stop(work: Work) -> bool:
+    """Whether it may stop the run, for another reason than that Python says so."""
+    if isinstance(work, FlowWork) and isinstance(work.flow, Scanned):
+        return any(map(may_stop, work.works))
+    return work.fails or bool(work.checks)
 
 
 def flow_work(
@@ -103,11 +134,10 @@ class _Making:
 
     def __init__(self, node: Node, flow: Flow, worker: Worker, available: set[Node]) -> None:
         self.node, self.flow, self.worker = node, flow, worker
+        self.available = available
         self.laying = Laying(worker, available)
         self.kept: list[Copying] = []
         self.firsts: list[Copying] = []
-        if isinstance(flow, Scanned) and flow.reverse:
-            self.laying = Laying(worker, available, flow.length - 1, -1)
 
     def work(self, reads: tuple[Node, ...], inner: tuple[Node, ...]) -> FlowWork | None:
         """The instruction; None where Python takes part."""
@@ -123,18 +153,23 @@ class _Making:
         if found is None:
             return None
         (bodies, decides), laying = found, self.laying
+        length, threads = getattr(self.flow, "length", 1), self.worker.threads
+        parts = parts_of_iterations(length, threads) if laying.is_shared else 1
         return FlowWork(
             self.node,
             self.flow,
             reads,
             inner,
-            laying.workspace_nbytes,
+            laying.workspace_nbytes + threads * laying.own_nbytes,
             bodies,
             decides,
             tuple(laying.before),
             tuple(laying.rows_copied),
             tuple(self.kept),
             tuple(self.firsts),
+            parts=parts,
+            threads=threads,
+            own_nbytes=laying.own_nbytes,
         )
 
     def _plans(self, bodies: list[Body], *, alone: bool) -> list[Plan] | None:
@@ -149,7 +184,7 @@ class _Making:
 
     def _scratch(self, plans: list[Plan]) -> Spot:
         """The arena of plans that run one after another."""
-        return self.laying.space(max(one.schedule.scratch_nbytes for one in plans))
+        return self.laying.space_inside(max(one.schedule.scratch_nbytes for one in plans))
 
     def _result(self, types: list[Node], lengths: list[int]) -> list[int]:
         """Where each value begins in the result, of so many in a row."""
@@ -167,10 +202,29 @@ class _Making:
             for one in outputs
         ]
 
+    def _shared(self, flow: Scanned) -> list[Plan] | None:
+        """The plan of a thread that does whole iterations alone; None where threads rather share
+        what each iteration does."""
+        threads = self.worker.threads
+        if flow.carries or self.worker.nested or threads == 1 or flow.length < threads:
+            return None
+        parts = parts_of_iterations(flow.length, threads)
+        if threads * busiest(flow.length, parts, threads) > MOST_UNEVEN:
+            return None
+        plans = self._plans([flow.body], alone=True)
+        if plans is None or any(map(may_stop, plans[0].works)):
+            return None
+        nanoseconds = flow.length * sum(one.nanoseconds_alone for one in plans[0].works)
+        is_small = threads * plans[0].schedule.scratch_nbytes <= nbytes_of(self.node)
+        return plans if is_small and sharing(nanoseconds, threads).parts > 1 else None
+
     def _scanned(self, flow: Scanned) -> tuple[tuple[InnerPlan, ...], None] | None:
-        plans = self._plans([flow.body], alone=False)
+        shared = self._shared(flow)
+        plans = shared or self._plans([flow.body], alone=False)
         if plans is None:
             return None
+        begin = (flow.length - 1, -1) if flow.reverse else (0, 1)
+        self.laying = Laying(self.worker, self.available, *begin, is_shared=shared is not None)
         laying, (plan,), outputs = self.laying, plans, _ends(flow.body.graph)[1]
         first, operands = flow.constants + flow.carries, self.node.inputs
         scratch = self._scratch(plans)

@@ -9,7 +9,7 @@ copied: piece by piece where it can, at once where it may read what it writes ov
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from chainrule.dataclass import dataclass
 from chainrule.graph.body import Body, bodies_of, holds_bodies
@@ -44,6 +44,8 @@ class ForeignWork:
     workspace_nbytes: int = 0
     allocated_nbytes: int = 0
     works: tuple[Work, ...] = ()
+
+    nanoseconds_alone: ClassVar[float] = 0.0  # not counted
 
     @property
     def writes(self) -> tuple[Node, ...]:

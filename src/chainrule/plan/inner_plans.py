@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from chainrule.dataclass import dataclass
+from chainrule.dataclass import dataclass, replace
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
 from chainrule.plan.loops.access import address, natural
@@ -32,11 +32,13 @@ Shape = tuple[int, ...]
 @dataclass(frozen=True)
 class Spot:
     """Where a value lies: from `offset` bytes on in the array of `node`, or, where that is None, in
-    the workspace; `step` bytes further at each iteration."""
+    the workspace; `step` bytes further at each iteration.  With `is_own`, in what each thread that
+    shares the iterations has of the workspace."""
 
     node: Node | None
     offset: int
     step: int = 0
+    is_own: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +82,22 @@ class InnerPlan:
 
 class Laying:
     """Finds where what bodies read and write lies; `first` is the number of the first iteration,
-    and each is `step` after the one before: 1, or -1 from the last one on."""
+    and each is `step` after the one before: 1, or -1 from the last one on.  Where threads share the
+    iterations (`is_shared`), each works in `own_nbytes` of its own."""
 
-    def __init__(self, worker: Worker, available: set[Node], first: int = 0, step: int = 1) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        available: set[Node],
+        first: int = 0,
+        step: int = 1,
+        *,
+        is_shared: bool = False,
+    ) -> None:
         self.worker, self.available = worker, available
-        self.first, self.step = first, step
-        self.workspace_nbytes = 0
+        self.inside = replace(worker, threads=1) if is_shared else worker  # of iterations
+        self.first, self.step, self.is_shared = first, step, is_shared
+        self.workspace_nbytes = self.own_nbytes = 0
         self.before: list[Filling] = []  # once
         self.rows_copied: list[Filling] = []  # when an iteration begins
 
@@ -93,6 +105,14 @@ class Laying:
         """Bytes of the workspace."""
         found = Spot(None, self.workspace_nbytes)
         self.workspace_nbytes += aligned(nbytes)
+        return found
+
+    def space_inside(self, nbytes: int) -> Spot:
+        """Bytes of the workspace that an iteration writes, and none after it reads."""
+        if not self.is_shared:
+            return self.space(nbytes)
+        found = Spot(None, self.own_nbytes, is_own=True)
+        self.own_nbytes += aligned(nbytes)
         return found
 
     def rows(self, nbytes: int, count: int) -> Spot:
@@ -123,7 +143,7 @@ class Laying:
         moving = self.rows_of(base, start * itemsize, step * itemsize)
         if _in_c_order(shape, strides):
             return moving
-        spot = self.space(prod(shape) * itemsize)
+        spot = self.space_inside(prod(shape) * itemsize)
         self.rows_copied += self._filling(operand, shape, spot, {base: moving.step})
         return spot
 
@@ -154,7 +174,8 @@ class Laying:
         stored = full(value=0, type=array_type(operand.dtype, shape))
         store = Store(stored, value, place, place, any(place[len(builder.nest.rows) + 1 :]))
         nest = LoopNest(builder.nest.rows, builder.nest.columns, [store], builder.found)
-        yield Filling(self.worker.layout(nest), stored, spot, moving)
+        worker = self.inside if moving else self.worker
+        yield Filling(worker.layout(nest), stored, spot, moving)
 
     def inner(
         self,

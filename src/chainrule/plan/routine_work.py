@@ -72,6 +72,11 @@ class RoutineWork:
         return self.node.primitive.name
 
     @property
+    def nanoseconds_alone(self) -> float:
+        """About how long it takes on one thread, as `sharing` counts."""
+        return self.sharing.nanoseconds
+
+    @property
     def fails(self) -> bool:
         """Whether a matrix may stop the run."""
         return self.routine.may_stop

@@ -43,6 +43,7 @@ class RowsWork:
     checks: tuple[Check, ...]
 
     fails: bool = False
+    nanoseconds_alone: ClassVar[float] = 0.0  # not counted
     allocated_nbytes: ClassVar[int] = 0
 
     @property

@@ -198,7 +198,10 @@ class _Text:
                 why = "threads share large parts" if is_shared else "1 thread: a value decides"
                 yield f"one of two branches of {REPEATED}", why
             case FlowWork():
-                yield f"{_iterations(work.node)} of {REPEATED}", "one after another"
+                why = (
+                    f"{threads} threads: each does some" if work.parts > 1 else "one after another"
+                )
+                yield f"{_iterations(work.node)} of {REPEATED}", why
             case ForeignWork(node=node) if repeats_compiled_code(node):
                 yield f"{_iterations(node)} of {REPEATED}, called from Python", "one after another"
             case ForeignWork():

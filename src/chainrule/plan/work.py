@@ -58,6 +58,11 @@ class NestWork:
         """What the largest of them needs."""
         return max((aligned(one.workspace_nbytes) for one in self.layouts), default=0)
 
+    @property
+    def nanoseconds_alone(self) -> float:
+        """About how long it takes on one thread, as `sharing` counts."""
+        return sum(one.sharing.nanoseconds for one in self.layouts)
+
 
 @dataclass(frozen=True, eq=False)
 class ProductWork:
@@ -74,6 +79,12 @@ class ProductWork:
     fails: bool = False
 
     allocated_nbytes: ClassVar[int] = 0
+
+    @property
+    def nanoseconds_alone(self) -> float:
+        """About how long it takes on one thread, as `sharing` counts."""
+        packs = sum(pack.sharing.nanoseconds for call in self.calls for pack in call.packs)
+        return packs + sum(call.sharing.nanoseconds for call in self.calls)
 
 
 Work = NestWork | ProductWork | RoutineWork | RowsWork | FlowWork | ForeignWork
@@ -97,7 +108,8 @@ def parts_of(work: Work) -> int:
     if isinstance(work, RoutineWork):
         return work.sharing.parts
     if isinstance(work, FlowWork):
-        return max([parts_inside(work), *(one.layout.parts for one in work.before)])
+        begun = (one.layout.parts for one in work.before)
+        return max([parts_inside(work), work.parts, *begun])
     return 1
 
 

@@ -122,12 +122,14 @@ class Barriers:
     ) -> None:
         self.code, self.slot, self.shared, self.entry = code, slot, shared, entry
         self.count = first
-        self._serial_is_open = self._is_for_caller = False
+        self._serial_is_open = self._is_for_caller = self._is_alone = False
         self._turn: Operand | None = None
 
     def serial(self, *, for_caller: bool = False) -> None:
         """What is written next is for whoever comes first, until `end`, `share` or `close`; or for
         the thread that Python called."""
+        if self._is_alone:
+            return
         if for_caller and not self._is_for_caller:
             self.end()
         if self.shared and not self._serial_is_open:
@@ -147,6 +149,13 @@ class Barriers:
         part = self._begin(parts)
         emit(part)
         self._end(parts)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """What is written meanwhile belongs to a part, and the thread that claimed it does it."""
+        self._is_alone = True
+        yield
+        self._is_alone = False
 
     def memory(self) -> Operand:
         """Eight bytes for what one thread has to tell all others, 0 at first."""
@@ -225,3 +234,9 @@ class Barriers:
             target = code.binary("add", first, Operand(str(parts), I64)).text
         code.do(f"call void {wait.text}(ptr {done.text}, i64 {target})")
         self.count += 1
+
+
+def share_of(code: Code, units: int, part: Operand, parts: int) -> Operand:
+    """The first unit of work of a part, of so many units in so many parts."""
+    product = code.binary("mul", part, Operand(str(units), I64))
+    return code.binary("udiv", product, Operand(str(parts), I64))

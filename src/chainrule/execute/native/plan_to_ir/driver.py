@@ -194,7 +194,7 @@ class Writer:
         """The rest of a loop in which Python has turns, or of a choice with such a loop: a function
         of its own, so that threads without work in it do not wait for its end."""
         work = placed[1]
-        shared = isinstance(work, FlowWork) and parts_inside(work) > 1
+        shared = isinstance(work, FlowWork) and max(work.parts, parts_inside(work)) > 1
         segment = SegmentWriter(self, f"step{len(self.segments)}", shared)
         segment.flow(*placed).rest()
         self.done += 1

@@ -1,11 +1,14 @@
 """Writes loops and choices: the instructions of their bodies, in blocks of the function.
 
-Where threads share no instruction of a loop, whoever comes first does all iterations.  Else all
-threads go through the iterations together: each waits where the instruction before is not done by
-all.  What a boolean decides is told to all, as a late thread would read another one: once for each
-instruction of a step.  So what a boolean decides in bodies is done by one thread (`flow_work`).
+Where iterations need nothing of each other and are worth it, threads share them, and each does
+whole iterations alone (decision 0067).  Where threads share no instruction of another loop, whoever
+comes first does all iterations.  Else all threads go through the iterations together: each waits
+where the instruction before is not done by all.  What a boolean decides is told to all, as a late
+thread would read another one: once for each instruction of a step.  So what a boolean decides in
+bodies is done by one thread (`flow_work`).
 
-In a loop that is long, or has no known end, Python has turns (`python_turns`).
+In a loop that is long, or has no known end, Python has turns (`python_turns`); while threads do
+iterations alone, from the one that Python called.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from chainrule.execute.native.plan_to_ir.barriers import share_of
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand, count
 from chainrule.execute.native.plan_to_ir.frame import Frame
 from chainrule.execute.native.plan_to_ir.python_turns import (
@@ -55,7 +59,7 @@ class FlowWriter:
 
     def rest(self) -> None:
         """What is done after the beginning."""
-        if self.together:
+        if self.together or self.work.parts > 1:
             self.segment.barriers.end()
         else:
             self.segment.barriers.serial(for_caller=self.asks)
@@ -63,8 +67,10 @@ class FlowWriter:
         match self.work.flow:
             case Chosen():
                 self._choice(pointers)
+            case Scanned(length=length) if self.work.parts > 1:
+                self._share(length, pointers)
             case Scanned(length=length):
-                self._scan(length, pointers)
+                self._scan(count(0), count(length), pointers)
             case Whiled(limit=limit):
                 condition, body = bodies
                 self._while(condition, limit, pointers, lambda _: self._body(body, pointers))
@@ -103,17 +109,30 @@ class FlowWriter:
     def _may_go_on(self) -> Operand:
         segment = self.segment
         each = nanoseconds_of_turn(self.work, segment.writer.plan.speeds)
-        places = segment.slot("failed"), segment.countdown("%left"), each, segment.slot("python")
-        return goes_on(self.code, *places)
+        left = segment.countdown_of_caller()
+        return goes_on(self.code, segment.slot("failed"), left, each, segment.slot("python"))
 
-    def _scan(self, length: int, bases: Pointers) -> None:
+    def _share(self, length: int, pointers: Pointers) -> None:
+        """Each part is some iterations, done by one thread."""
+        barriers, parts = self.segment.barriers, self.work.parts
+
+        def do(part: Operand) -> None:
+            first = share_of(self.code, length, part, parts)
+            following = self.code.binary("add", part, count(1))
+            after = share_of(self.code, length, following, parts)
+            with barriers.alone():
+                self._scan(first, after, pointers)
+
+        barriers.share(parts, do)
+
+    def _scan(self, first: Operand, after: Operand, bases: Pointers) -> None:
         def iteration(number: Operand) -> None:
             pointers = self._pointers(number, bases)
             for one in self.work.rows:
                 self._fill(one, partial(pointers.__getitem__, one.spot), number)
             self._body(self.work.bodies[0], pointers)
 
-        self._turns(count(0), partial(self.code.compare, "icmp slt", y=count(length)), iteration)
+        self._turns(first, partial(self.code.compare, "icmp slt", y=after), iteration)
 
     def _ask_together(self) -> None:
         """Now and then Python's turn, for which all threads wait; none goes on if the run has
@@ -127,7 +146,7 @@ class FlowWriter:
         code.label(f"ask{name}")
         code.store(count(LONG), left)
         barriers.serial(for_caller=True)
-        code.store(count(0), self.segment.countdown("%left"))
+        code.store(count(0), self.segment.countdown_of_caller())
         self._may_go_on()
         barriers.end()
         self._leave_if_failed()
@@ -294,8 +313,14 @@ class FlowWriter:
         segment = self.segment
         if spot.node is not None:
             return segment.value(spot.node)
-        # Nobody reads or writes through a pointer to no bytes.
-        return segment.pointer(self.workspace) if self.workspace else segment.slot("failed")
+        if not self.workspace:  # nobody reads or writes through a pointer to no bytes
+            return segment.slot("failed")
+        base, work = segment.pointer(self.workspace), self.work
+        if not spot.is_own:
+            return base
+        code, first = self.code, work.workspace_nbytes - work.threads * work.own_nbytes
+        before = code.binary("mul", segment.index, count(work.own_nbytes))
+        return code.address(base, code.binary("add", before, count(first)), "i8")
 
     def _spots(self) -> Iterable[Spot]:
         work = self.work

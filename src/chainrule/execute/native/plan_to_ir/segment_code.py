@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.execute.native.plan_to_ir.barriers import Barriers
+from chainrule.execute.native.plan_to_ir.barriers import Barriers, share_of
 from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
 from chainrule.execute.native.plan_to_ir.flow_code import FlowWriter
@@ -123,6 +123,18 @@ class SegmentWriter:
             self.entry.append(f"  store i64 {LONG}, ptr {name}")
         return self.countdowns[name]
 
+    def countdown_of_caller(self) -> Operand:
+        """The same, for ever to threads that Python did not call: they cannot give it a turn."""
+        name, ever = "%left", (1 << 63) - 1
+        if name not in self.countdowns:
+            self.countdowns[name] = self.variable(name, I64)
+            self.entry += [
+                f"  {name}_is_mine = icmp eq i64 {self.index.text}, 0",
+                f"  {name}_first = select i1 {name}_is_mine, i64 {LONG}, i64 {ever}",
+                f"  store i64 {name}_first, ptr {name}",
+            ]
+        return self.countdowns[name]
+
     @contextmanager
     def within(self, frame: Frame) -> Iterator[None]:
         """What is added meanwhile belongs to the plan of this frame."""
@@ -210,9 +222,9 @@ class SegmentWriter:
             flags = self.slot("failed") if layout.fails else NULL
             begin, end = i64(0), i64(turns)
             if parts > 1:
-                begin = _share(code, turns, part, parts)
+                begin = share_of(code, turns, part, parts)
                 following = code.binary("add", part, i64(1))
-                end = _share(code, turns, following, parts)
+                end = share_of(code, turns, following, parts)
             self.run(name, [*arrays, work, flags, begin, end, part])
 
         self._parts(parts, run)
@@ -314,8 +326,8 @@ class SegmentWriter:
         def run_part(part: Operand) -> None:
             first, after = i64(0), i64(count)
             if parts > 1:
-                first = _share(code, count, part, parts)
-                after = _share(code, count, code.binary("add", part, i64(1)), parts)
+                first = share_of(code, count, part, parts)
+                after = share_of(code, count, code.binary("add", part, i64(1)), parts)
             run(names[0], first, after, part, i64(0))
 
         if count > 1:
@@ -355,8 +367,3 @@ class SegmentWriter:
         """Where the first element of an operand is."""
         base = self.value(matrix.node)
         return self.code.address(base, i64(matrix.offset), memory_type(matrix.node.dtype))
-
-
-def _share(code: Code, rows: int, part: Operand, parts: int) -> Operand:
-    """The first row of a part."""
-    return code.binary("udiv", code.binary("mul", part, i64(rows)), i64(parts))
