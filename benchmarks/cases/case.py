@@ -40,10 +40,12 @@ class Prepared:
 
     `call()` does it once and returns when it is complete; `as_numpy(result)` gives what it
     computed (for training: the objective "J", and the parameters as they are now) by name.
+    `plan()`, of chainrule's, is the plan by which it runs.
     """
 
     call: Callable[[], Any]
     as_numpy: Callable[[Any], dict[str, np.ndarray]]
+    plan: Callable[[], Any] | None = None
 
 
 Builder = Callable[[Problem, Settings], Prepared]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -58,7 +59,13 @@ def chainrule_function(
     if settings.executor != "reference":
         compiled = cr.compile(function, executor=settings.executor)
     arrays = tuple(problem.arrays.values())
-    return Prepared(lambda: compiled(*arrays), named_results(names))
+
+    def plan() -> Any:
+        names = inspect.signature(function).parameters
+        named = dict(zip(names, arrays, strict=False))  # the rest have defaults
+        return cr.trace(function, **named).compile(executor=settings.executor).plan()
+
+    return Prepared(lambda: compiled(*arrays), named_results(names), plan)
 
 
 def torch_function(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
+from chainrule.execute.arguments import sizes_from
 
 from .case import Builder, Prepared, Problem, Settings, leaves, map_tree, narrow, trained
 
@@ -133,7 +134,10 @@ def chainrule_training(
     def parameters() -> Any:
         return state["params"] if "params" in given else {name: state[name] for name in given}
 
-    return Prepared(lambda: step(state, **batch), lambda J: trained(J, parameters()))
+    def plan() -> Any:
+        return step.plan(**sizes_from(step.graph, {**given, **batch}))
+
+    return Prepared(lambda: step(state, **batch), lambda J: trained(J, parameters()), plan)
 
 
 def torch_training(

@@ -11,12 +11,13 @@ import pytest
 
 import chainrule as cr
 from chainrule.execute.executors import prepare
-from chainrule.plan.duration import FARTHER, _of_vector, plan_nanoseconds, work_nanoseconds
+from chainrule.plan.duration import FARTHER, plan_nanoseconds, work_nanoseconds
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.loops.loop_work import Kind
+from chainrule.plan.nest_duration import _of_vector
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.planner import plan
-from chainrule.plan.reuse import lying_in
+from chainrule.plan.reuse import Lying, lying_in
 from chainrule.plan.sharing import Sharing, busiest
 from chainrule.plan.speeds import SPEEDS, Level, speeds_of
 from chainrule.plan.weights import weight
@@ -184,16 +185,20 @@ def test_bytes_come_from_the_level_that_holds_what_was_touched_since():
     assert [speeds.starting(n) for n in (900, 1500, 9000)] == [0.0, 25.0, 50.0]
 
 
-def test_bytes_since_are_those_of_the_instructions_between():
+def test_bytes_since_are_those_between_the_turns_of_an_element():
+    """Each has its turn halfway through an instruction, on average."""
     w, x, y, z = (cr.trace(lambda x: x, x=cr.float32[1]).inputs[0].node for _ in range(4))
     a, b = Buffer("scratch", 0, 2**16), Buffer("scratch", 2**16, 2**17)
     given = Buffer("w", 0, 2**14)
     places = [{w: given, x: a}, {x: a, y: b}, {y: b, z: b}]
-    found = lying_in(places, [[x], [y], [z]])
-    assert found[0].since == dict.fromkeys([w, x], 2**14 + 2**16 + 2**17)  # all that there are
-    assert found[1].since == {x: 2**14 + 2**16, y: 2**14 + 2**16 + 2**17}
-    assert found[2].since == {y: 2**16 + 2**17, z: 2**16 + 2**17}
-    assert [one.fresh for one in found] == [{x}, {y}, set()]  # z takes the bytes of y
+    found = lying_in(places, [[x], [y], [z]], ["one", "two", "two"])
+    everything, first, second, third = 2**14 + 2**16 + 2**17, 2**14 + 2**16, 2**16 + 2**17, 2**17
+    assert found[0].since == dict.fromkeys([w, x], everything)  # it would be more than there are
+    assert found[1].since == {x: (first + second) / 2, y: everything}
+    assert found[2].since == dict.fromkeys([y, z], (second + third) / 2)
+    assert [one.overwriting for one in found] == [set(), set(), {z}]  # z takes the bytes of y
+    assert [one.outside for one in found] == [{w}, set(), set()]
+    assert [one.code for one in found] == [everything, everything, (second + third) / 2]
 
 
 def test_a_plan_takes_longer_where_a_cache_does_not_keep_its_arrays():
@@ -204,12 +209,13 @@ def test_a_plan_takes_longer_where_a_cache_does_not_keep_its_arrays():
     far = replace(near, memory=(Level(2.0**17, 50.0), Level(2.0**62, 10.0)))
     plain, longer = (plan_nanoseconds(made, one) for one in (near, far))
     more = [b - a for a, b in zip(plain, longer, strict=True)]
-    whole = [4 * (8 * 256 + 256 * 128 + 2 * 8 * 128), 4 * (8 * 128 + 128 * 256 + 2 * 8 * 256)]
+    whole = [4 * (8 * 256 + 256 * 128 + 8 * 128)] * 2
     assert more == pytest.approx([FARTHER * one * (1 / 10 - 1 / 50) for one in whole], rel=0.1)
 
 
-def test_lines_are_fetched_before_they_are_written():
-    speeds = replace(SPEEDS[32], memory=(Level(2.0**62, 1.0),))  # so slow that nothing else counts
+def test_lines_are_fetched_before_they_are_written_but_once():
+    slow = Level(1.0, 1e9), Level(2.0**62, 1.0)  # so slow that nothing else counts
+    speeds = replace(SPEEDS[32], memory=slow)
 
     def taken(overwrites):
         graph = cr.trace(lambda x: x * 2, x=cr.float32["1000"])
@@ -229,10 +235,11 @@ def test_rows_that_an_index_finds_are_read_as_they_lie():
         graph = cr.trace(gathered, **types)
         made = plan(graph, [node for _, node in graph.outputs])
         (work,) = made.works
-        return _of_vector(work.layouts[0].sweeps[0], 16, made.speeds, 64)
+        speeds = replace(made.speeds, operation=0.0)
+        return _of_vector(work.layouts[0].sweeps[0], 16, speeds, 64)
 
     rows, elements = taken((50, 64)), taken((50,))
-    assert elements - rows == pytest.approx(16 * SPEEDS[64].lane - SPEEDS[64].access, rel=0.2)
+    assert elements - rows == pytest.approx(16 * SPEEDS[64].lane)  # and the index is read
 
 
 def test_many_operations_on_one_vector_take_twice_as_long_beyond_the_window():
@@ -240,7 +247,8 @@ def test_many_operations_on_one_vector_take_twice_as_long_beyond_the_window():
     (work,) = made.works
     (sweep,) = [one for one in work.layouts[0].sweeps if not one.is_empty]
     lanes, speeds = work.layouts[0].width, replace(made.speeds, window=math.inf)
-    count = sum(weight(one, 64) for one in sweep.computes if one.kind is not Kind.LOAD)
+    computed = [one for one in sweep.computes if one.kind is not Kind.LOAD]
+    count = sum(weight(one, 64).operations for one in computed)
     whole = _of_vector(sweep, lanes, speeds, 4096)
     for window in (0, 5, count - 3, count, count + 7):
         later = _of_vector(sweep, lanes, replace(speeds, window=window), 4096)
@@ -267,13 +275,59 @@ def test_blas_takes_its_own_time():
     assert len({work_nanoseconds(tiled, replace(SPEEDS[32], blas=k)) for k in (1.0, 2.0)}) == 1
 
 
-def test_short_rows_do_not_wait_for_their_sums():
-    def taken(columns, reduction):
-        made = planned(lambda x: np.sum(x, axis=1), (4096, columns))
-        speeds = replace(made.speeds, reduction=reduction)
+def test_rows_wait_for_sums_that_they_need_again():
+    def taken(function, **changes):
+        made = planned(function, (16, 128))
+        speeds = replace(made.speeds, **changes)
         return sum(work_nanoseconds(work, speeds) for work in made.works)
 
-    assert taken(16, 1.0) == taken(16, 9.0) and taken(640, 1.0) < taken(640, 9.0)
+    def total(x):
+        return np.sum(x, axis=1)
+
+    def divided(x):
+        return x / np.sum(x, axis=1, keepdims=True)
+
+    assert taken(total, reduction=1.0) == taken(total, reduction=9.0)  # the next row begins
+    assert taken(divided, reduction=9.0) - taken(divided, reduction=1.0) == 16 * 8
+
+
+def test_the_slowest_part_of_a_processor_counts():
+    """Dividing hides behind loading where that takes longer, and the other way round."""
+
+    def taken(function, **changes):
+        made = planned(function, (4096,), (4096,))
+        speeds = replace(made.speeds, **changes)
+        return sum(work_nanoseconds(work, speeds) for work in made.works)
+
+    added, divided = (lambda x, y: x + y), (lambda x, y: x / y)
+    assert taken(added) < taken(divided) < 3 * taken(added)
+    assert taken(divided, access=20.0) < 1.1 * taken(added, access=20.0)
+
+
+@pytest.mark.parametrize("vector_nbytes", WIDTHS)
+def test_lines_in_one_set_of_a_cache_push_each_other_out(vector_nbytes):
+    """Columns that are a page apart share a set of 8 lines; with a line more they do not."""
+
+    def taken(columns, apart):
+        made = planned(lambda x: x.T + 1, (columns, apart // 4), vector_nbytes=vector_nbytes)
+        return sum(work_nanoseconds(work, made.speeds) for work in made.works) / apart
+
+    assert taken(64, 4096) > 3 * taken(64, 4096 + 64)
+    assert taken(8, 4096) == pytest.approx(taken(8, 4096 + 64), rel=0.1)  # there is room for 8
+
+
+def test_small_products_wait_for_the_sums_of_the_step_before():
+    speeds = SPEEDS[64]
+    (work,) = planned(multiplied, (3, 4000), (4000, 16)).works
+    assert work_nanoseconds(work, speeds) >= 4000 * speeds.latency
+
+
+def test_code_comes_from_where_it_lies():
+    made = planned(lambda x: cr.softmax(x), (32, 10))
+    near = replace(made.speeds, memory=(Level(2.0**20, 50.0), Level(2.0**62, 50.0, 100.0)))
+    (work,) = made.works
+    here, gone = (work_nanoseconds(work, near, Lying({}, code=one)) for one in (0, 2.0**30))
+    assert gone - here > 300  # some lines, one after another
 
 
 def test_a_loop_takes_what_it_copies():

@@ -26,31 +26,31 @@ from chainrule.train.step.bound import results_of
 SIZES = {"n": 256, "d": 784, "h": 256, "q": 10}
 STEP = """\
 plan of objective
-   1  product 256 x 784 x 256  2 threads: about 708 µs of work on one  262,144 bytes  z
+   1  product 256 x 784 x 256  2 threads: about 727 µs of work on one  262,144 bytes  z
         z = x W1
-   2  loops 16 x 4096          2 threads: about 19 µs of work on one   262,144 bytes  h
+   2  loops 16 x 4096          2 threads: about 18 µs of work on one   262,144 bytes  h
         maximum; 1 sweep, 16 lanes
-   3  product 256 x 256 x 10   2 threads: about 17 µs of work on one    10,240 bytes  o
+   3  product 256 x 256 x 10   2 threads: about 28 µs of work on one    10,240 bytes  o
         o = h W2
-   4  loops 256 x 10           2 threads: about 1.7 µs of work on one   10,244 bytes  %20, dJ/do
+   4  loops 256 x 10           2 threads: about 1.9 µs of work on one   10,244 bytes  %20, dJ/do
         max, absolute, less, where, subtract, exp, sum, log, gather, negative, divide, scatter_add,
           multiply, add; 3 sweeps, 16 lanes of rows
-   5  loops 49 x 4096          2 threads: about 32 µs of work on one         4 bytes  %26
+   5  loops 49 x 4096          2 threads: about 28 µs of work on one         4 bytes  %26
         integer_power, sum; 1 sweep, 16 lanes
-   6  loops 1 x 2560           1 thread: about 0.2 µs, not worth two         4 bytes  %28
+   6  loops 1 x 2560           1 thread: under 0.1 µs                        4 bytes  %28
         integer_power, sum; 1 sweep, 16 lanes
    7  loops 1 x 1              1 thread: under 0.1 µs                        4 bytes  J
         add, divide, cast, multiply
         on the way, never stored: s, L
-   8  product 256 x 10 x 256   2 threads: about 15 µs of work on one   262,144 bytes  dJ/dh
+   8  product 256 x 10 x 256   2 threads: about 19 µs of work on one   262,144 bytes  dJ/dh
         dJ/dh = dJ/do W2^T
-   9  loops 16 x 4096          2 threads: about 38 µs of work on one   524,288 bytes  dJ/dz, h
+   9  loops 16 x 4096          2 threads: about 37 µs of work on one   524,288 bytes  dJ/dz, h
         equal, where, greater, multiply, maximum; 1 sweep, 16 lanes
         h is computed again, for 10: its 262,144 bytes are free from 4 to 8
-  10  product 256 x 256 x 10   2 threads: about 18 µs of work on one    10,240 bytes  W2_next
+  10  product 256 x 256 x 10   2 threads: about 34 µs of work on one    10,240 bytes  W2_next
         W2_next = (1 - learning_rate weight_decay) W2 - learning_rate h^T dJ/do, in place
         on the way, never stored: dJ/dW2
-  11  product 784 x 256 x 256  2 threads: about 702 µs of work on one  802,816 bytes  W1_next
+  11  product 784 x 256 x 256  2 threads: about 717 µs of work on one  802,816 bytes  W1_next
         W1_next = (1 - learning_rate weight_decay) W1 - learning_rate x^T dJ/dz, in place
         on the way, never stored: dJ/dW1
 11 instructions, up to 2 threads, 542,720 bytes of scratch memory (none wasted), 4 bytes of results,
@@ -86,7 +86,7 @@ def test_there_is_a_numbered_line_for_each_instruction() -> None:
 
 def test_one_thread_is_said_once_without_a_reason() -> None:
     text = str(training_plan(threads=1))
-    assert "1 thread: about 684 µs  " in text and "not worth" not in text
+    assert "1 thread: about 703 µs  " in text and "not worth" not in text
     assert "11 instructions, 1 thread, " in line(text, "instructions")
 
 
@@ -107,7 +107,7 @@ def test_the_times_are_those_by_which_plans_are_chosen() -> None:
     ]
     priced = [work_nanoseconds(work, made.speeds) - made.speeds.instruction for work in made.works]
     long = [one / 1000 for one in priced if one >= 100]
-    assert told == pytest.approx(long, rel=0.06, abs=0.05) and len(long) == len(made.works) - 1
+    assert told == pytest.approx(long, rel=0.06, abs=0.05) and len(long) == len(made.works) - 2
 
 
 def test_a_reason_names_what_decides() -> None:

@@ -55,11 +55,13 @@ class Speeds:
 
     Of loops: `operation` is one instruction on a whole vector, twice as long for those after the
     `window`-th on the same one, as the processor then sees none of the next vector; `access` a load
-    or store of one,
-    `mask` a load of one of booleans, `lane` that of an element that does not lie beside the next,
-    `reduction` what a sum over columns waits for in each vector, `row` what a row takes beside its
-    columns.  Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside
-    them, `packing` an element, `product` a call; BLAS takes `blas` times as long as tiles.
+    or store of one in one line of a cache, `mask` a load of one of booleans, `lane` that of an
+    element that does not lie beside the next; `conflict` one of which the nearest cache lost the
+    line, where all lines are in one set.  `row` is what a row takes beside its columns; where a
+    sweep over it needs the sums of the one before, it waits for `reduction`, and for the `latency`
+    of each instruction.
+    Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside them,
+    `packing` an element, `product` a call; BLAS takes `blas` times as long as tiles.
     `instruction` is what each begins with, `alone` in a loop that one thread does, `sharing` what
     threads take to meet, `crowding` how many times as long each takes while all work (they share
     memory, and often a core), `exchanging` a byte of computed matrices that threads multiply
@@ -73,7 +75,9 @@ class Speeds:
     access: float
     mask: float
     lane: float
+    conflict: float
     reduction: float
+    latency: float
     row: float
     multiply_add: float
     tile: float
@@ -85,7 +89,7 @@ class Speeds:
     blas: float = 1.0
     crowding: float = 1.0
     exchanging: float = 0.0
-    alone: float = 10.0
+    alone: float = 5.0
     loop: float = 150_000.0
     iteration: float = 10000.0
     window: float = inf
@@ -130,7 +134,7 @@ class Speeds:
 
 
 PRODUCTS = ("multiply_add", "tile", "packing", "product")
-LOOPS = ("operation", "access", "mask", "lane", "reduction", "row")
+LOOPS = ("operation", "access", "mask", "lane", "conflict", "reduction", "latency", "row")
 
 
 def scaled(
@@ -166,15 +170,17 @@ SPEEDS = {
     64: Speeds(
         vector_nbytes=64,
         operation=0.22,
-        access=0.065,
-        mask=1.6,
-        lane=0.45,
-        reduction=1.5,
-        row=3.0,
+        access=0.28,
+        mask=0.5,
+        lane=0.36,
+        conflict=2.7,
+        reduction=4.0,
+        latency=1.0,
+        row=1.0,
         multiply_add=0.185,
         tile=5.0,
         packing=0.12,
-        product=40.0,
+        product=25.0,
         instruction=150.0,
         sharing=1000.0,
         memory=(
@@ -186,16 +192,18 @@ SPEEDS = {
     ),
     32: Speeds(
         vector_nbytes=32,
-        operation=0.22,
-        access=0.08,
-        mask=1.0,
-        lane=0.4,
-        reduction=1.4,
-        row=3.0,
+        operation=0.16,
+        access=0.18,
+        mask=0.4,
+        lane=0.36,
+        conflict=2.9,
+        reduction=4.0,
+        latency=1.0,
+        row=1.0,
         multiply_add=0.175,
         tile=3.0,
         packing=0.12,
-        product=50.0,
+        product=25.0,
         instruction=30.0,
         sharing=1000.0,
         memory=(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from chainrule.graph.dtypes import is_bfloat16
 from chainrule.graph.node import Node
 from chainrule.plan.loops.loop_work import Instance, Kind
-from chainrule.plan.loops.sweeps import QUOTIENT, is_row_quotient
+from chainrule.plan.loops.sweeps import is_row_quotient
 from chainrule.plan.roles import is_rounded_already
 from chainrule.primitives.arithmetic import integer_power
 from chainrule.primitives.logic import cast
@@ -19,11 +20,11 @@ from chainrule.primitives.primitive import Map
 # By function, in float32 and in float64: the instructions that `execute.native.libm` emits, with
 # divisions and square roots left out where they run beside the others.
 FUNCTIONS: dict[str, tuple[int, int]] = {
-    "acos": (28, 41),
+    "acos": (46, 75),
     "acosh": (44, 48),
-    "asin": (30, 43),
+    "asin": (48, 78),
     "asinh": (44, 48),
-    "atan": (27, 40),
+    "atan": (31, 50),
     "atan2": (36, 49),
     "atanh": (39, 43),
     "cbrt": (56, 67),
@@ -36,8 +37,8 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
     "exp": (12, 17),
     "exp2": (18, 25),
     "expm1": (21, 27),
-    "fmax_nan": (4, 4),
-    "fmin_nan": (4, 4),
+    "fmax_nan": (2, 2),
+    "fmin_nan": (2, 2),
     "hypot": (11, 13),
     "i0e": (33, 63),
     "i0e_slope": (36, 69),
@@ -57,6 +58,9 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
 }
 # Those that take others without AVX-512, which has tables in registers and scales by powers of 2.
 NARROW = {
+    "acos": (60, 95),
+    "asin": (62, 98),
+    "atan": (40, 52),
     "cbrt": (62, 75),
     "erf": (22, 68),
     "erfc": (62, 85),
@@ -67,13 +71,19 @@ NARROW = {
     "i1e": (41, 72),
     "ndtr": (53, 71),
 }
-# What one call takes as long as so many instructions: the divider is slow, and wide vectors take
-# it twice; remainders and powers are computed one element after another.
-SLOW = {"sqrt": (14, 30), "pow": (450, 500), "fmod": (1000, 400)}
-SLOW_NARROW = {"sqrt": (7, 18), "pow": (330, 350), "fmod": (850, 370)}
+# What one call takes as long as so many instructions: remainders and powers are computed one
+# element after another.
+SLOW = {"pow": (390, 440), "fmod": (230, 130)}
+SLOW_NARROW = {"pow": (155, 215), "fmod": (97, 68)}
 SLOW |= {name: SLOW["fmod"] for name in ("remainder", "floor_divide")}
 SLOW_NARROW |= {name: SLOW_NARROW["fmod"] for name in ("remainder", "floor_divide")}
-DIVISION, DIVISION_NARROW = (11, 18), (5, 10)
+# The divider works beside everything else; wide vectors take it twice.
+DIVISION, DIVISION_NARROW = (7.5, 15.0), (5.5, 11.0)
+ROOT, ROOT_NARROW = (12.0, 24.0), (9.0, 18.0)
+DIVIDES = frozenset({"logistic", "tanh"})  # functions that divide beside their instructions
+ROW_QUOTIENT = 5.0  # by a number of the row
+# Of additions, comparisons and the like, which take turns with multiplications in other units.
+SIMPLE = 0.5
 CIPHER = 80  # of Threefry
 ROUNDING = 9  # to bfloat16, by instructions on integers
 
@@ -81,36 +91,48 @@ _NAME = re.compile(r"([a-z_][a-z_0-9]*)\(")
 _SIGN = re.compile(r"[-+*&|<>~]|==")
 
 
-def weight(one: Instance, vector_nbytes: int) -> float:
-    """About how many instructions of a vector one point of an instance takes, without its
-    operands."""
+class Weight(NamedTuple):
+    """How many instructions of a vector something takes, and how many the divider takes as long
+    as beside them."""
+
+    operations: float
+    dividing: float = 0.0
+
+
+def weight(one: Instance, vector_nbytes: int) -> Weight:
+    """What one point of an instance takes, without its operands."""
     if one.kind is not Kind.MAP:
-        return 1.0
+        return Weight(1.0)
     if is_row_quotient(one):
-        return QUOTIENT
+        return Weight(ROW_QUOTIENT)
     return expression_weight(one.node, vector_nbytes)
 
 
-def expression_weight(node: Node, vector_nbytes: int) -> float:
+def expression_weight(node: Node, vector_nbytes: int) -> Weight:
     """The same for an element of an elementwise node."""
     kernel = node.primitive.kernel
     assert isinstance(kernel, Map)
     double = max(one.dtype.itemsize for one in (node, *node.inputs)) == np.dtype(float).itemsize
     wide = vector_nbytes >= 64
     if node.primitive is integer_power:
-        return 2.0 * abs(node.param("exponent")).bit_length()
+        exponent = node.param("exponent")
+        products = abs(exponent).bit_length() + abs(exponent).bit_count() - 2
+        division = (DIVISION if wide else DIVISION_NARROW)[double]
+        return Weight(SIMPLE * max(products, 1), division if exponent < 0 else 0.0)
     if node.primitive is cast and is_bfloat16(node.dtype):
-        return 0.0 if is_rounded_already(node) else ROUNDING
+        return Weight(0.0 if is_rounded_already(node) else ROUNDING)
     return _weight(kernel.expression, double, wide)
 
 
 @lru_cache(maxsize=1024)  # a graph has few, and each is asked for many times
-def _weight(expression: str, double: bool, wide: bool) -> float:
-    total = float(len(_SIGN.findall(expression)))
-    total += expression.count("/") * (DIVISION if wide else DIVISION_NARROW)[double]
-    for name in _NAME.findall(expression):
-        total += function_weight(name, double, wide)
-    return max(total, 1.0)
+def _weight(expression: str, double: bool, wide: bool) -> Weight:
+    division, root = (DIVISION, ROOT) if wide else (DIVISION_NARROW, ROOT_NARROW)
+    names = _NAME.findall(expression)
+    quotients = expression.count("/") + sum(name in DIVIDES for name in names)
+    dividing = quotients * division[double] + names.count("sqrt") * root[double]
+    total = SIMPLE * len(_SIGN.findall(expression))
+    total += sum(function_weight(name, double, wide) for name in names if name != "sqrt")
+    return Weight(total if dividing else max(total, SIMPLE), dividing)
 
 
 def function_weight(name: str, double: bool, wide: bool) -> int:

@@ -19,7 +19,7 @@ from chainrule.machine_code.target import Target, host_target, native_refusal
 from chainrule.plan.speeds import LOOPS, PRODUCTS, InNumPy, Level, Speeds, speeds_of
 
 VARIABLE = "CHAINRULE_CALIBRATION"
-FORMAT = 1  # of how it is measured
+FORMAT = 4  # of how it is measured
 UNIT = 1e-6  # numbers are kept as integers of so much: up to 70 ms and 70 TB a second
 OTHERS = "instruction", "sharing", "blas", "crowding", "exchanging"
 MOST = 1e6  # of any number that is kept, but for the bytes of levels

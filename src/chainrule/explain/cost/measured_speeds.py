@@ -22,7 +22,8 @@ from chainrule.explain.cost.caches import cache_nbytes
 from chainrule.explain.cost.measured_runs import least_nanoseconds
 from chainrule.graph.graph import Graph
 from chainrule.graph.types import array_type
-from chainrule.plan.duration import OVERLAP, plan_nanoseconds
+from chainrule.plan.duration import plan_nanoseconds
+from chainrule.plan.nest_duration import OVERLAP
 from chainrule.plan.numpy_duration import node_nanoseconds
 from chainrule.plan.speeds import Level, Speeds, scaled, speeds_of
 from chainrule.plan.work import ProductWork
@@ -59,10 +60,11 @@ LEAST, MOST, WILD = 0.1, 10.0, 2.5  # of a ratio; one beyond the last is measure
 CROWDED, AGAIN, UNKNOWN = 1.9, 3, 0.0
 CALLS = 5  # in a turn, at least
 FEW = 64  # a side of matrices that one thread of BLAS multiplies
-# A level holds so much of a cache; arrays that are measured have so much of it together, or so many
-# times what the last one holds.
-HELD, INSIDE, BEYOND, MOST_NBYTES = 0.4, 0.3, 1.5, 1 << 27
-MOVED = 2  # bytes for each of two that are read: lines to write are fetched first, and one is half
+# A level holds so much of a cache of a core, and of the last one, which others share; arrays that
+# are measured have so much of it together, or so many times what the last one holds.
+HELD, SHARED_HELD, INSIDE, BEYOND, MOST_NBYTES = 0.8, 0.4, 0.3, 1.5, 1 << 27
+NEAR = (Level(inf, inf),)  # nothing comes from farther
+MOVED = 1.5  # bytes for each of two that are read: the lines to write are fetched, too
 
 
 def measured_speeds() -> Speeds:
@@ -82,7 +84,7 @@ def measured(effort: Effort, threads: int) -> Speeds:
     known = speeds_of(settings_now(1).target.vector_nbytes)
     multiplying = _Probe(_product, (effort.side,) * 2, known)
     large = _Probe(_product, (LARGE, LARGE), known)
-    computing = _Probe(_curve, (effort.length,), known)
+    computing = _Probe(_curve, (effort.length,), known, is_near=True)
     beginning = _Probe(_scaled, (1,), known)
     moving = [_Probe(_scaled, (length,), known) for length in _lengths()]
     in_numpy = _InNumPy(lambda x, y: np.tanh(x @ y) + y, known)
@@ -152,9 +154,10 @@ def _levels(found: Speeds, moving: Sequence[_Probe]) -> Iterator[Level]:
     Levels hold a part of what caches do: of up to twice as much some is still there, and the rest
     has code, and what others touch.
     """
-    computing = replace(found, memory=(Level(inf, inf),))
+    computing = replace(found, memory=NEAR)
     known = found.memory[-len(moving) :]
-    sizes = [HELD * nbytes for nbytes in cache_nbytes()[1:]] + [known[-1].nbytes]
+    *own, last = cache_nbytes()[1:]
+    sizes = [*(HELD * nbytes for nbytes in own), SHARED_HELD * last, known[-1].nbytes]
     most = inf
     for nbytes, probe, level in zip(sizes, moving, known, strict=True):
         taken = probe.nanoseconds - found.instruction
@@ -191,15 +194,24 @@ def _chain(x: Any, y: Any) -> Any:
 
 
 class _Probe:
-    """Compiled code of a function of two arrays, which is made when its first turn comes."""
+    """Compiled code of a function of two arrays, which is made when its first turn comes.
+
+    `is_near`: they lie in the nearest caches."""
 
     def __init__(
-        self, function: Callable[..., Any], shape: tuple[int, ...], known: Speeds, threads: int = 1
+        self,
+        function: Callable[..., Any],
+        shape: tuple[int, ...],
+        known: Speeds,
+        threads: int = 1,
+        *,
+        is_near: bool = False,
     ) -> None:
         self.graph, self.given = _traced(function, shape)
         results = [node for _, node in self.graph.outputs]
         self.plan = plan_for(self.graph, results, settings=settings_now(threads))
-        self.predicted, self.nbytes = self.by(known), sum(one.nbytes for one in self.given.values())
+        self.predicted = self.by(replace(known, memory=NEAR) if is_near else known)
+        self.nbytes = sum(one.nbytes for one in self.given.values())
         self.nanoseconds = inf
 
     def by(self, speeds: Speeds) -> float:

@@ -100,8 +100,8 @@ def program(
     """The native functions of a plan; `attributes` are those of every function.
 
     `send` is given the text of each module but the last, when it is written.  `named_nbytes`
-    and `fetches`: as in `Module`.  `timed` code writes the time into the array STAMPS, before
-    the first instruction and after each.
+    and `fetches`: as in `Module`.  `timed` code writes the time into the array STAMPS, twice
+    before the first instruction and once after each.
     """
     return Writer(plan, attributes, send, named_nbytes, timed, fetches).written()
 
@@ -180,11 +180,13 @@ class Writer:
         begun: list[Placed] = [] if beginning is None else [beginning]
         shared = any(parts_of(work) > 1 for _, work, _ in (*works, *begun))
         segment = SegmentWriter(self, f"step{len(self.segments)}", shared)
-        segment.stamp(self.done)
+        if not self.segments:
+            segment.stamp(0)
+        segment.stamp(1 + self.done)
         for placed in works:
             segment.add(*placed)
             self.done += 1
-            segment.stamp(self.done)
+            segment.stamp(1 + self.done)
         for placed in begun:
             segment.flow(*placed).beginning()
         self.done += then is not None
@@ -198,7 +200,7 @@ class Writer:
         segment = SegmentWriter(self, f"step{len(self.segments)}", shared)
         segment.flow(*placed).rest()
         self.done += 1
-        segment.stamp(self.done)
+        segment.stamp(1 + self.done)
         self._close(segment, shared, asks=True)
 
     def _close(

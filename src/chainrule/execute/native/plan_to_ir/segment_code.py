@@ -144,7 +144,7 @@ class SegmentWriter:
         self.frame, self.places = before
 
     def stamp(self, number: int) -> None:
-        """In timed code, write when so many instructions are done: seconds and nanoseconds."""
+        """In timed code, write the time as the stamp of this number: seconds and nanoseconds."""
         if not self.writer.timed:
             return
         self.barriers.end()
