@@ -155,7 +155,7 @@ def test_what_runs_again_is_compiled_once() -> None:
     kernels, codes = [], []
     for one in (plain, found):
         sent: list[str] = []
-        sent.append(program(one, "", sent.append).text)
+        program(one, "", lambda text, level, sent=sent: sent.append(text))
         text = "\n".join(sent)
         kernels.append(len(re.findall(r"^define .*@(?:nest|product)\d+\(", text, re.M)))
         codes.append(len(artifact_of(one, {}, host_target()).code))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from typing import Any
 
 import pytest
 from executors import needs_native
 
+from chainrule.machine_code import compiling as compiling_module
 from chainrule.machine_code import target as module
 from chainrule.machine_code.compiling import Compiling
 from chainrule.machine_code.target import compile_object, host_target, load_objects
@@ -30,7 +32,8 @@ def compiled(threads: int, count: int = 12) -> tuple[bytes, ...]:
     with Compiling(host_target(), threads) as compiling:
         for k in range(count):
             compiling.add(ADDING.format(k=k))
-        return compiling.objects(LAST)
+        compiling.add(LAST)
+        return compiling.objects()
 
 
 def test_objects_are_the_same_on_any_number_of_threads_and_call_each_other() -> None:
@@ -39,6 +42,28 @@ def test_objects_are_the_same_on_any_number_of_threads_and_call_each_other() -> 
     assert alone[3] == compile_object(ADDING.format(k=3), host_target())
     library = load_objects(alone, {})
     assert LONG_TO_LONG(library.address("last"))(4) == 7
+
+
+def test_the_longest_text_that_waits_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def object_of(text: str, *_: Any) -> bytes:
+        begun.append(len(text))
+        return text.encode()
+
+    monkeypatch.setattr(compiling_module, "object_of", object_of)
+    with Compiling(host_target(), 1) as compiling:
+        for text in ("three", "a", "at"):
+            compiling.add(text)
+        assert compiling.objects() == (b"three", b"a", b"at")
+    assert begun == [5, 2, 1]
+
+
+def test_threads_of_python_take_turns_more_often_only_meanwhile() -> None:
+    before = sys.getswitchinterval()
+    with Compiling(host_target(), 2):
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
 
 
 def test_each_thread_generates_code_without_the_lock_of_the_binding(
@@ -71,7 +96,7 @@ def test_wrong_text_is_told_and_no_thread_goes_on(threads: int) -> None:
         Compiling(host_target(), threads) as compiling,
     ):
         compiling.add("define i64 @f() {\n  ret i64 %nothing\n}")
-        compiling.objects(LAST)
+        compiling.objects()
     assert threading.active_count() == before
 
 

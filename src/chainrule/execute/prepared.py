@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.errors import MemoryLimitError
 from chainrule.execute.arguments import bound_to, sizes_from, swapped_nbytes
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 
@@ -52,7 +53,7 @@ class Prepared(Generic[Made]):
         """What is made for the graph at some sizes: now, if it is not remembered."""
         made = self.made.get(concrete)
         if made is None:
-            made = self.make(concrete)
+            made = without_collector(self.make)(concrete)
             _remember(self.made, concrete, made)
         return made
 

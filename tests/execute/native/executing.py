@@ -101,11 +101,11 @@ def planned(
     return made
 
 
-def text_of(made: Plan) -> str:
+def text_of(made: Plan, *, fetches: bool = True) -> str:
     """The text of all modules of a plan."""
     sent: list[str] = []
-    last = program(made, "", sent.append).text
-    return "\n".join([*sent, last])
+    program(made, "", lambda text, level: sent.append(text), fetches=fetches)
+    return "\n".join(sent)
 
 
 def given_array(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:

@@ -14,7 +14,6 @@ from emitted import TARGETS
 from executing import compare, inputs_of, planned, text_of
 
 import chainrule as cr
-from chainrule.execute.native.plan_to_ir.driver import program
 from chainrule.machine_code.target import host_target
 
 LARGE = (640, 512)  # float32: more than a MiB
@@ -54,8 +53,8 @@ def test_what_the_sweep_before_has_read_is_not_fetched_again() -> None:
 def test_a_processor_that_fetches_by_itself_is_left_alone() -> None:
     graph = cr.trace(lambda x: np.exp(x), zeros(LARGE))
     made = planned(graph, [node for _, node in graph.outputs], threads=1)
-    assert "prefetch" in program(made, "", list[str]().append).text
-    assert "prefetch" not in program(made, "", list[str]().append, fetches=False).text
+    assert "prefetch" in text_of(made)
+    assert "prefetch" not in text_of(made, fetches=False)
     assert [replace(host_target(), cpu=cpu).fetches_by_itself for cpu in CPUS] == [True, False]
 
 

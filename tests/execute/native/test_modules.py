@@ -11,7 +11,7 @@ from executors import needs_native
 
 import chainrule as cr
 from chainrule import float32
-from chainrule.execute.native.plan_to_ir import modules
+from chainrule.execute.native.plan_to_ir import driver, modules
 from chainrule.execute.native.plan_to_ir.modules import declared
 from chainrule.execute.native.runtime import machine
 
@@ -49,6 +49,33 @@ def test_a_function_is_defined_once_and_declared_where_it_is_called(monkeypatch)
     definitions = [re.findall(r"^define .*@(\S+?)\(", text, re.M) for text in (whole, parts)]
     assert sorted(definitions[0]) == sorted(definitions[1]) == sorted(set(definitions[0]))
     assert len(definitions[0]) > 8
+
+
+def levels_of(graph: cr.Graph) -> dict[str, int]:
+    """The level at which each function of the graph's code is compiled, by its name."""
+    found: dict[str, int] = {}
+
+    def send(text: str, level: int) -> None:
+        found.update(dict.fromkeys(re.findall(r"^define .*@(\S+?)\(", text, re.M), level))
+
+    made = planned(graph, [node for _, node in graph.outputs], threads=2)
+    driver.program(made, "", send)
+    return found
+
+
+def test_only_functions_whose_time_is_in_what_they_call_are_compiled_at_level_0() -> None:
+    found = levels_of(cr.backward(cr.trace(program), wrt=("W", "V")))
+    quick = {re.sub(r"\d+", "", name) for name, level in found.items() if level == 0}
+    assert quick == {"step", "step_enter", "product"}
+    assert {"nest", "claim_of_own"} <= {re.sub(r"\d+", "", name) for name in found}
+
+
+def test_a_step_with_loops_is_no_such_function() -> None:
+    def looped(x: float32[8]):
+        return cr.fori_loop(0, 100, lambda k, h: np.tanh(h) + x, x)
+
+    found = levels_of(cr.trace(looped))
+    assert (found["step0"], found["step0_enter"]) == (2, 0)
 
 
 def test_the_line_that_declares_a_function() -> None:

@@ -158,7 +158,7 @@ def artifact_of(
     """The machine code of a plan; `timed` as in `program`."""
     attributes, named_nbytes = target.function_attributes, target.named_nbytes
     with Compiling(target, made.threads) as compiling:
-        text = program(
+        written = program(
             made,
             attributes,
             compiling.add,
@@ -166,7 +166,7 @@ def artifact_of(
             timed,
             fetches=not target.fetches_by_itself,
         )
-        objects = compiling.objects(text.text)
+        objects = compiling.objects()
     positions = positions_of(made.graph)
 
     def place(node: Node, buffer: Buffer) -> Place:
@@ -188,20 +188,20 @@ def artifact_of(
     ]
     parts = tuple(
         Part(one.name, one.shared, None if one.then is None else foreign[one.then], one.asks)
-        for one in text.segments
+        for one in written.segments
     )
     return Artifact(
         code=b"".join(objects),
         code_nbytes=tuple(map(len, objects)),
         parts=parts,
-        arenas=text.slots.arenas,
+        arenas=written.slots.arenas,
         scratch_nbytes=made.schedule.scratch_nbytes,
         allocated_nbytes=made.schedule.allocated_nbytes,
         threads=made.threads,
         overwritten=tuple(made.overwrites.get(g) is r for g, r in overwrites.items()),
-        routines=tuple(sorted(text.routines)),
-        threaded_products=text.threaded_products,
-        barrier_count=text.barrier_count,
+        routines=tuple(sorted(written.routines)),
+        threaded_products=written.threaded_products,
+        barrier_count=written.barrier_count,
     )
 
 

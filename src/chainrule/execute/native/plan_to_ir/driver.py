@@ -10,7 +10,7 @@ of range: then nothing that was given has been overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.plan_to_ir.enter import emit_enter
 from chainrule.execute.native.plan_to_ir.frame import Frame
 from chainrule.execute.native.plan_to_ir.lanes_code import LanesCode
-from chainrule.execute.native.plan_to_ir.modules import INTERNAL, Modules
+from chainrule.execute.native.plan_to_ir.modules import INTERNAL, Modules, Send
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
 from chainrule.execute.native.plan_to_ir.python_turns import asks
 from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter
@@ -78,9 +78,8 @@ class Segment:
 
 @dataclass(eq=False)
 class Program:
-    """The text of a plan: its last module, its native functions in order, and where pointers go."""
+    """What was written of a plan: its native functions in order, and where pointers go."""
 
-    text: str
     segments: list[Segment]
     slots: Slots
     routines: set[str] = field(default_factory=set)
@@ -91,7 +90,7 @@ class Program:
 def program(
     plan: Plan,
     attributes: str,
-    send: Callable[[str], None],
+    send: Send,
     named_nbytes: int = 0,
     timed: bool = False,
     *,
@@ -99,9 +98,9 @@ def program(
 ) -> Program:
     """The native functions of a plan; `attributes` are those of every function.
 
-    `send` is given the text of each module but the last, when it is written.  `named_nbytes`
-    and `fetches`: as in `Module`.  `timed` code writes the time into the array STAMPS, twice
-    before the first instruction and once after each.
+    `send` is given the text of each module when it is written, and its level.  `named_nbytes` and
+    `fetches`: as in `Module`.  `timed` code writes the time into the array STAMPS, twice before the
+    first instruction and once after each.
     """
     return Writer(plan, attributes, send, named_nbytes, timed, fetches).written()
 
@@ -113,7 +112,7 @@ class Writer:
         self,
         plan: Plan,
         attributes: str,
-        send: Callable[[str], None],
+        send: Send,
         named_nbytes: int,
         timed: bool,
         fetches: bool,
@@ -163,8 +162,9 @@ class Writer:
                 asks=segment.asks,
                 attributes=self.attributes,
             )
+        self.modules.put(self.module)
+        self.modules.close()
         return Program(
-            self.modules.close(self.module),
             self.segments,
             self.slots,
             self.routines,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chainrule.execute.native.plan_to_ir.barriers import BARRIER_NBYTES
-from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand
+from chainrule.execute.native.plan_to_ir.emit import AT_LEVEL_0, Code, Module, Operand
 from chainrule.execute.native.plan_to_ir.python_turns import release, take
 
 I64, I32, PTR = "i64", "i32", "ptr"
@@ -68,7 +68,7 @@ def emit_enter(
     if asks:
         take(code, slot("python"))
     code.do(f"ret i64 {status.text}")
-    code.function(f"{name}_enter", [CONTEXT], I64, f"{attributes} {UNOPTIMISED}")
+    code.function(f"{name}_enter", [CONTEXT], I64, f"{attributes} {AT_LEVEL_0}")
 
 
 def _quieten(code: Code, slot: Slot) -> None:

@@ -59,7 +59,7 @@ go:
 stop:
   ret i1 false
 }}"""
-LOCK = f"""\
+RELEASE = f"""\
 define internal void @release(ptr %python) nounwind {{
 entry:
   %release_at = getelementptr ptr, ptr %python, i64 {STATE.index("release")}
@@ -67,7 +67,8 @@ entry:
   %thread = call ptr %release()
   store ptr %thread, ptr %python
   ret void
-}}
+}}"""
+TAKE = f"""\
 define internal void @take(ptr %python) nounwind {{
 entry:
   %take_at = getelementptr ptr, ptr %python, i64 {STATE.index("take")}
@@ -111,4 +112,4 @@ def goes_on(
 
 def _define(code: Code) -> None:
     functions = code.module.functions
-    functions += [one for one in (LOCK, GOES_ON) if one not in functions]
+    functions += [one for one in (RELEASE, TAKE, GOES_ON) if one not in functions]

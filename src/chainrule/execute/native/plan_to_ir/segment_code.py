@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chainrule.execute.native.plan_to_ir.barriers import Barriers, share_of
-from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Operand, constant
+from chainrule.execute.native.plan_to_ir.emit import (
+    AT_LEVEL_0,
+    UNOPTIMISED,
+    Code,
+    Operand,
+    constant,
+)
 from chainrule.execute.native.plan_to_ir.emit_instances import memory_type, register_type
 from chainrule.execute.native.plan_to_ir.flow_code import FlowWriter
 from chainrule.execute.native.plan_to_ir.frame import Frame
@@ -54,7 +60,7 @@ class SegmentWriter:
         self.pointers: dict[str, Operand] = {}
         self.countdowns: dict[str, Operand] = {}
         self.entry: list[str] = []  # loads of pointers, put at the beginning
-        self.may_have_failed = False
+        self.may_have_failed = self.has_loops = False
         self.frame = writer.frame
         self.places: Mapping[Node, Buffer] = {}  # of what the instruction reads and writes
         self.barriers = Barriers(self.code, self.slot, shared, writer.barrier_count, self.entry)
@@ -104,7 +110,7 @@ class SegmentWriter:
             case RoutineWork():
                 self._routine_calls(work, compute.workspace)
             case FlowWork():
-                writer = FlowWriter(self, work, compute.workspace)
+                writer = self.flow(compute, work, places)
                 writer.beginning()
                 writer.rest()
         self.may_have_failed = self.may_have_failed or bool(work.checks) or work.fails
@@ -114,6 +120,7 @@ class SegmentWriter:
         assert isinstance(work, FlowWork)
         self.places = places
         self.may_have_failed = self.may_have_failed or work.fails
+        self.has_loops = True
         return FlowWriter(self, work, compute.workspace)
 
     def countdown(self, name: str) -> Operand:
@@ -164,7 +171,7 @@ class SegmentWriter:
         else:
             code.do("ret i64 0")
         code.lines[:0] = self.entry
-        attributes = f"{self.writer.attributes} {UNOPTIMISED}"
+        attributes = f"{self.writer.attributes} {UNOPTIMISED if self.has_loops else AT_LEVEL_0}"
         code.function(self.name, [self.context, self.index, self.count], I64, attributes)
         return self.barriers.count
 

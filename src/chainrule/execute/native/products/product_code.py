@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from chainrule.dataclass import dataclass
-from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand, constant
+from chainrule.execute.native.plan_to_ir.emit import AT_LEVEL_0, Code, Module, Operand, constant
 from chainrule.execute.native.products.narrow_reads import load_number, memory_types
 from chainrule.plan.products.contraction import Gemm, Loop
 from chainrule.plan.products.tiles import Narrow
@@ -86,7 +86,7 @@ def emit_product(
         emitter.all_shares() if parts == 1 else emitter.one_share(split_axis(gemm, parts))
     emitter.code.do("ret void")
     is_call = gemm.routine != "inline"
-    attributes = f"nounwind {UNOPTIMISED}" if is_call else "nounwind"
+    attributes = f"nounwind {AT_LEVEL_0}" if is_call else "nounwind"
     emitter.code.function(name, emitter.parameters, attributes=attributes)
 
 

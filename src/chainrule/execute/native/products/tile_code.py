@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from chainrule.dataclass import dataclass
-from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand, constant
+from chainrule.execute.native.plan_to_ir.emit import AT_LEVEL_0, Code, Module, Operand, constant
 from chainrule.execute.native.products.kernels import I64, number
 from chainrule.execute.native.products.narrow_reads import memory_types
 from chainrule.execute.native.products.pack_kernels import PackKernels
@@ -79,7 +79,7 @@ class TiledProduct:
         self.each(*bounds, lambda cell: self.cell((a, b, out), cell))
         code.do("ret void")
         parameters = x, y, out, self.alpha, self.beta, self.work, part, count
-        code.function(name, parameters, attributes=f"nounwind {UNOPTIMISED}")
+        code.function(name, parameters, attributes=f"nounwind {AT_LEVEL_0}")
 
     def cell(self, where: Sequence[Operand], index: Operand) -> None:
         """One stack of panels of one round, times one group of strips."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chainrule.execute.native.plan_to_ir.emit import UNOPTIMISED, Code, Module, Operand, constant
+from chainrule.execute.native.plan_to_ir.emit import AT_LEVEL_0, Code, Module, Operand, constant
 from chainrule.execute.native.products.kernels import I64, call, number
 from chainrule.execute.native.products.product_code import ZERO, moved
 from chainrule.execute.native.products.tile_code import Bounds, TiledProduct
@@ -52,7 +52,7 @@ class _WinogradCode(TiledProduct):
         phases[phase, self.one.adds_up]()
         arrays = self.x, self.y, self.out, self.alpha, self.beta, self.shared, self.table
         self.code.do("ret void")
-        attributes = f"nounwind {UNOPTIMISED}"
+        attributes = f"nounwind {AT_LEVEL_0}"
         self.code.function(name, [*arrays, self.part, self.parts], attributes=attributes)
 
     def mine(self, whole: int) -> Bounds:
