@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.schedule.placement.blocks import Block, conflicts_of
+from chainrule.schedule.placement.blocks import Block, Found, conflicts_of
 from chainrule.schedule.placement.bounds import Fit, tightened
 from chainrule.schedule.placement.branch import Answer, _Node, _refuse
 from chainrule.schedule.placement.effort import Attempt, problem
 from chainrule.schedule.placement.exchange import exchanges
-from chainrule.schedule.placement.improve import Found, improved
+from chainrule.schedule.placement.improve import improved
 from chainrule.schedule.placement.place import Placement, Request, place
 
 INSTANCES = Path(__file__).resolve().parents[3] / "shared" / "data" / "minimalloc"

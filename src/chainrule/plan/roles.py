@@ -78,6 +78,11 @@ def roles_of(graph: Graph) -> dict[Node, Role]:
     return roles
 
 
+def is_given(node: Node) -> bool:
+    """Whether its role is GIVEN, which depends on no other node."""
+    return isinstance(node.primitive.kernel, Given)
+
+
 def _widened_by_products(graph: Graph) -> set[Node]:
     """The casts from bfloat16 to float32 that only products read, as they are or moved: products
     widen what they read, or multiply it as it is, so that no array is made for the cast."""

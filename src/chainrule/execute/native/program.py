@@ -25,7 +25,7 @@ from chainrule.graph.node import Node
 from chainrule.graph.uses import uses
 from chainrule.plan.duration import plan_nanoseconds
 from chainrule.plan.planner import Plan
-from chainrule.plan.roles import Role, roles_of
+from chainrule.plan.roles import is_given
 from chainrule.plan.speeds import Speeds
 from chainrule.schedule.records import Schedule
 
@@ -151,8 +151,7 @@ class NativeProgram:
     @cached_property
     def given_results(self) -> list[Node]:
         """The results that nothing computes: inputs and constants."""
-        roles = roles_of(self.graph)
-        return [node for node in self.results if roles[node] is Role.GIVEN]
+        return [node for node in self.results if is_given(node)]
 
     def call(self, order: Sequence[Node | None], fixed: Mapping[Node, Any]) -> QuickCall:
         """See `InPlace.call`."""

@@ -28,6 +28,16 @@ class Block(NamedTuple):
         return self.last - self.first + 1
 
 
+class Found(NamedTuple):
+    """Offsets in an arena of `nbytes`, the strategy they come from, and what no arena can be
+    below."""
+
+    offsets: Offsets
+    nbytes: int
+    strategy: str
+    lower_bound: int
+
+
 def up(offset: int, alignment: int) -> int:
     """The first multiple of `alignment` from `offset` on."""
     return -(-offset // alignment) * alignment

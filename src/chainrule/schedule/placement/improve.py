@@ -10,25 +10,18 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from time import monotonic
 
-from chainrule.dataclass import dataclass
-from chainrule.schedule.placement.blocks import Block, Offsets, arena_nbytes, conflicts_of
+from chainrule.schedule.placement.blocks import (
+    Block,
+    Found,
+    arena_nbytes,
+    conflicts_of,
+)
 from chainrule.schedule.placement.branch import Answer
 from chainrule.schedule.placement.effort import Attempt, Problem, problem
 from chainrule.schedule.placement.exchange import exchanges
 
 EXCHANGES_PER_ROUND = 5  # about as long as one turn of the exact search for a small piece
 AIMS = (0, 1 / 4, 1 / 2, 3 / 4)  # of the way from the bound to the best arena
-
-
-@dataclass(frozen=True)
-class Found:
-    """Offsets in an arena of `nbytes`, the strategy they come from, and what no arena can be
-    below."""
-
-    offsets: Offsets
-    nbytes: int
-    strategy: str
-    lower_bound: int
 
 
 def improved(blocks: Sequence[Block], found: Found, deadline: float, capacity: int | None) -> Found:

@@ -16,8 +16,7 @@ from typing import NamedTuple
 from chainrule.dataclass import dataclass
 from chainrule.errors import InputError
 from chainrule.graph.in_notebooks import ShownByText
-from chainrule.schedule.placement.blocks import Block, arena_nbytes, largest_load
-from chainrule.schedule.placement.improve import Found, improved
+from chainrule.schedule.placement.blocks import Block, Found, arena_nbytes, largest_load
 from chainrule.schedule.placement.quick import side_by_side, strategies
 from chainrule.schedule.records import aligned
 from chainrule.tracebacks import entry
@@ -148,6 +147,8 @@ def _placed(
     goal = max(load, capacity or 0)
     best = _quick(blocks, load, goal)
     if seconds > 0 and best.nbytes > goal:
+        from chainrule.schedule.placement.improve import improved  # loaded where it searches
+
         best = improved(blocks, best, deadline, capacity)
     offsets = tuple(best.offsets[block] for block in block_of)
     return Placement(offsets, best.nbytes, load, best.lower_bound, best.strategy)

@@ -18,7 +18,7 @@ from chainrule.execute.native.runtime.machine import (
 from chainrule.execute.native.runtime.recycled import kind_of
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
-from chainrule.plan.roles import Role, roles_of
+from chainrule.plan.roles import is_given
 from chainrule.primitives.sources import constant
 
 
@@ -117,8 +117,7 @@ class Launcher:
 
 def given_nodes(graph: Graph) -> list[Node]:
     """The nodes whose arrays come from outside, in the order of their arenas."""
-    roles = roles_of(graph)
-    return [node for node in graph.nodes if roles[node] is Role.GIVEN]
+    return [node for node in graph.nodes if is_given(node)]
 
 
 def given_value(node: Node, inputs: Mapping[Node, Any]) -> np.ndarray:
