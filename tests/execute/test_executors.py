@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,6 +116,24 @@ def test_it_runs_graphs(counting: Counting) -> None:
         same(compiled.run(given), graph.run(given))
     assert counting.prepared == prepared + 2  # a program for each size, which is remembered
     assert counting.calls == 8
+
+
+def test_the_collector_is_off_while_a_program_is_made_and_on_when_it_runs(
+    counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = dict[str, bool]()
+    prepare, call = Counting.prepare, CountingProgram.__call__
+    for owner, function in ((Counting, prepare), (CountingProgram, call)):
+        name = function.__name__
+
+        def look(*given: Any, name: str = name, function: Any = function, **named: Any) -> Any:
+            seen[name] = gc.isenabled()
+            return function(*given, **named)
+
+        monkeypatch.setattr(owner, name, look)
+    assert gc.isenabled()
+    cr.trace(np.sin, np.ones(3)).run(x=np.ones(3), executor="counting")
+    assert seen == {"prepare": False, "__call__": True}
 
 
 def test_it_runs_functions(counting: Counting) -> None:

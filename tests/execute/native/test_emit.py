@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from chainrule.execute.native.libm.mathematics import FUNCTIONS
-from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand, constant, is_pure
+from chainrule.execute.native.plan_to_ir.emit import (
+    Code,
+    Module,
+    Operand,
+    constant,
+    count,
+    is_pure,
+)
 
 X, Y, POINTER = Operand("%x", "<4 x float>"), Operand("%y", "<4 x float>"), Operand("%p", "ptr")
 # Each with whether a second one, with the same operands, is the first.
@@ -44,6 +51,13 @@ def test_a_new_block_writes_everything_again(write, once):
     code.jump("next")
     code.label("next")
     assert write(code) != first
+
+
+@pytest.mark.parametrize(("start", "stop", "rounds"), [(0, 4, 1), (4, 4, 0), (8, 4, 0), (-4, 4, 1)])
+def test_a_loop_that_is_known_not_to_run_is_not_written(start, stop, rounds):
+    code = Code(Module())
+    (total,) = code.loop(count(start), count(stop), 4, [X], lambda _, sums: sums)
+    assert (total == X, len(code.lines) > 0) == (not rounds, bool(rounds))
 
 
 def test_flags_operands_and_types_tell_instructions_apart():

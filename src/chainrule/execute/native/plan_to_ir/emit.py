@@ -281,8 +281,11 @@ class Code:
         """`for i in range(start, stop, step)`, while start + k step <= stop - step is not asked.
 
         `body(i, values)` emits one round and returns the next `values`; what they are after the
-        last round is returned.  Runs no round where start >= stop (all are `i64`, signed).
+        last round is returned.  Runs no round where start >= stop (all are `i64`, signed), and is
+        not even written where these are numbers.
         """
+        if start.text.isdigit() and stop.text.isdigit() and int(start.text) >= int(stop.text):
+            return list(carried)
         number_ = self.fresh()
         head, inside, after = f"head{number_}", f"body{number_}", f"after{number_}"
         before = self.block

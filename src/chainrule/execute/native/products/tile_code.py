@@ -8,7 +8,14 @@ from math import prod
 import numpy as np
 
 from chainrule.dataclass import dataclass
-from chainrule.execute.native.plan_to_ir.emit import AT_LEVEL_0, Code, Module, Operand, constant
+from chainrule.execute.native.plan_to_ir.emit import (
+    AT_LEVEL_0,
+    UNOPTIMISED,
+    Code,
+    Module,
+    Operand,
+    constant,
+)
 from chainrule.execute.native.products.kernels import I64, number
 from chainrule.execute.native.products.narrow_reads import memory_types
 from chainrule.execute.native.products.pack_kernels import PackKernels
@@ -19,6 +26,9 @@ from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.tiles import BUNCH_COLUMNS, Tiles, around
 
 Bounds = tuple[Operand, Operand]  # the first index, and the one after the last
+SMALL_TILE = (
+    1024  # multiplications in one column of a tile, below which the loops around tiles are felt
+)
 ROWS_PACKED = 16  # steps of the inner index that are packed of all panels before more are
 
 
@@ -79,7 +89,9 @@ class TiledProduct:
         self.each(*bounds, lambda cell: self.cell((a, b, out), cell))
         code.do("ret void")
         parameters = x, y, out, self.alpha, self.beta, self.work, part, count
-        code.function(name, parameters, attributes=f"nounwind {AT_LEVEL_0}")
+        is_small = self.gemm.k * self.tiles.width < SMALL_TILE
+        level = UNOPTIMISED if is_small else AT_LEVEL_0
+        code.function(name, parameters, attributes=f"nounwind {level}")
 
     def cell(self, where: Sequence[Operand], index: Operand) -> None:
         """One stack of panels of one round, times one group of strips."""

@@ -33,6 +33,7 @@ from chainrule.execute.native.runtime.in_pieces import apply_in_pieces
 from chainrule.execute.native.runtime.pool import pool, thread_count
 from chainrule.execute.reference import apply
 from chainrule.graph.body import holds_bodies
+from chainrule.graph.collector import without_collector
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.machine_code.forks import making, multiplying, under_way, wait_for_forks
@@ -290,6 +291,7 @@ _NOTHING = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda threads: None)
 _machines: OrderedDict[str, Machine] = OrderedDict()
 
 
+@without_collector
 def machine_for(
     graph: Graph,
     results: Sequence[Node],
