@@ -24,6 +24,7 @@ LATE = (
     "chainrule.graph.bind",
     "chainrule.graph.text",
     "chainrule.schedule.listing",
+    "chainrule.schedule.placement.improve",
     "chainrule.plan.text",
     "chainrule.execute.native.native_executor",
     "chainrule.execute.native.program",
