@@ -20,11 +20,8 @@ from chainrule.primitives.primitive import Map
 # By function, in float32 and in float64: the instructions that `execute.native.libm` emits, with
 # divisions and square roots left out where they run beside the others.
 FUNCTIONS: dict[str, tuple[int, int]] = {
-    "acos": (46, 75),
     "acosh": (44, 48),
-    "asin": (48, 78),
     "asinh": (44, 48),
-    "atan": (31, 50),
     "atan2": (36, 49),
     "atanh": (39, 43),
     "cbrt": (56, 67),
@@ -37,8 +34,6 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
     "exp": (12, 17),
     "exp2": (18, 25),
     "expm1": (21, 27),
-    "fmax_nan": (2, 2),
-    "fmin_nan": (2, 2),
     "hypot": (11, 13),
     "i0e": (33, 63),
     "i0e_slope": (36, 69),
@@ -58,9 +53,6 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
 }
 # Those that take others without AVX-512, which has tables in registers and scales by powers of 2.
 NARROW = {
-    "acos": (60, 95),
-    "asin": (62, 98),
-    "atan": (40, 52),
     "cbrt": (62, 75),
     "erf": (22, 68),
     "erfc": (62, 85),
@@ -71,12 +63,27 @@ NARROW = {
     "i1e": (41, 72),
     "ndtr": (53, 71),
 }
-# What one call takes as long as so many instructions: remainders and powers are computed one
-# element after another.
-SLOW = {"pow": (390, 440), "fmod": (230, 130)}
-SLOW_NARROW = {"pow": (155, 215), "fmod": (97, 68)}
-SLOW |= {name: SLOW["fmod"] for name in ("remainder", "floor_divide")}
-SLOW_NARROW |= {name: SLOW_NARROW["fmod"] for name in ("remainder", "floor_divide")}
+# What one call takes as long as so many instructions, where their number does not tell: remainders
+# and powers are computed one element after another, inverse functions choose between ranges, and
+# largest elements take units that others leave free.
+TAKEN = {
+    "acos": (46, 75),
+    "asin": (48, 78),
+    "atan": (31, 50),
+    "fmax_nan": (2, 2),
+    "fmin_nan": (2, 2),
+    "pow": (390, 440),
+    "fmod": (230, 130),
+}
+TAKEN_NARROW = {
+    "acos": (60, 95),
+    "asin": (62, 98),
+    "atan": (40, 52),
+    "pow": (155, 215),
+    "fmod": (97, 68),
+}
+TAKEN |= {name: TAKEN["fmod"] for name in ("remainder", "floor_divide")}
+TAKEN_NARROW |= {name: TAKEN_NARROW["fmod"] for name in ("remainder", "floor_divide")}
 # The divider works beside everything else; wide vectors take it twice.
 DIVISION, DIVISION_NARROW = (7.5, 15.0), (5.5, 11.0)
 ROOT, ROOT_NARROW = (12.0, 24.0), (9.0, 18.0)
@@ -139,5 +146,5 @@ def function_weight(name: str, double: bool, wide: bool) -> int:
     """The same for a call of a function, in float32 or float64, with AVX-512 or without."""
     if name.startswith("threefry"):
         return CIPHER
-    known = FUNCTIONS | SLOW if wide else FUNCTIONS | NARROW | SLOW_NARROW
+    known = FUNCTIONS | TAKEN | ({} if wide else NARROW | TAKEN_NARROW)
     return known[name][double] if name in known else 1

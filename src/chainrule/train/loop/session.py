@@ -46,10 +46,14 @@ class Session:
     def epochs(self, number: int) -> Generator[Epoch, None, None]:
         """Train up to epoch `number`; see `Trainer.epochs`."""
         interrupts = Interrupts(self.loop.made.job)
-        with closing(self._trained(number, interrupts)) as epochs:
-            for epoch in epochs:
-                with interrupts.lifted():
-                    yield epoch
+        try:
+            with closing(self._trained(number, interrupts)) as epochs:
+                for epoch in epochs:
+                    with interrupts.lifted():
+                        yield epoch
+        except Exception as error:
+            shorten(error)
+            raise
 
     def fit(self, number: int) -> None:
         """Train up to epoch `number`; signals wait between epochs, too.
@@ -60,16 +64,12 @@ class Session:
             pass
 
     def _trained(self, number: int, interrupts: Interrupts) -> Generator[Epoch, None, None]:
-        try:
-            with interrupts, self._opened(number) as progress:
-                done = self.loop.position.epoch
-                if done >= number:
-                    progress.say(f"nothing to do: {done} epochs are done")
-                while self.loop.position.epoch < number:
-                    yield self._one_epoch(progress, number, interrupts)
-        except Exception as error:
-            shorten(error)
-            raise
+        with interrupts, self._opened(number) as progress:
+            done = self.loop.position.epoch
+            if done >= number:
+                progress.say(f"nothing to do: {done} epochs are done")
+            while self.loop.position.epoch < number:
+                yield self._one_epoch(progress, number, interrupts)
 
     def save(self) -> None:
         """Write a checkpoint where there is none of this moment."""
