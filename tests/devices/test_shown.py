@@ -11,6 +11,7 @@ import pytest
 from chainrule.devices.instructions import AllReduce, Key
 from chainrule.devices.shown import shown_of
 from chainrule.errors import StateError
+from chainrule.execute.aligned import PAGE
 from chainrule.graph.types import array_type
 
 KEYS = Key(3, None), Key(5, None), Key(7, None)
@@ -37,7 +38,7 @@ def world(rank: int, memory: np.ndarray | None) -> Any:
 
 
 def test_what_a_replica_shows_the_others_see() -> None:
-    memory = np.zeros(2 * 128, np.uint8)
+    memory = np.zeros(2 * PAGE, np.uint8)
     first, second = (shown_of(world(rank, memory), split()) for rank in SUM.group)
     for shown in (first, second):
         assert shown.has(SUM) and not shown.has(AllReduce((Key(9, None),), (0, 3), in_place=True))
@@ -63,6 +64,6 @@ def test_without_memory_to_share_a_step_is_refused() -> None:
     with pytest.raises(StateError) as caught:
         shown_of(world(1, None), split())
     assert str(caught.value).startswith(
-        "the ranks (1, 4) find no 256 bytes of memory to share, for their gradients"
+        "the ranks (1, 4) find no 8192 bytes of memory to share, for their gradients"
     )
     assert "CHAINRULE_TRANSPORT=mpi" in str(caught.value)

@@ -13,11 +13,11 @@ from chainrule.dataclass import dataclass, field
 from chainrule.devices.instructions import AllReduce, Key
 from chainrule.devices.mpi import World
 from chainrule.errors import StateError
+from chainrule.execute.aligned import PAGE, alignment_of
+from chainrule.graph.types import ArrayType
 
 if TYPE_CHECKING:
     from chainrule.devices.splitting import Split
-
-ALIGNMENT = 64  # bytes
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ def shown_of(world: World, split: Split) -> Shown:
 
 def _shown_of(world: World, split: Split) -> Shown:
     sums = [one for one in split.shown if world.rank in one.group]
-    keys = sorted(key for one in sums for key in one.keys)
-    if not keys:
+    if not sums:
         return Shown()
     (group,) = {one.group for one in sums}
-    types = [split.values[key.value][1] for key in keys]
-    sizes = [-(-int(one.nbytes) // ALIGNMENT) * ALIGNMENT for one in types]
-    *starts, row = accumulate(sizes, initial=0)
+    types = {key: split.values[key.value][1] for one in sums for key in one.keys}
+    keys = sorted(types, key=lambda key: (-int(types[key].nbytes), key))  # large ones first
+    *starts, end = accumulate([_room(int(types[key].nbytes)) for key in keys], initial=0)
+    row = max(-(-end // PAGE), 1) * PAGE
     memory = world.shared(group, len(group) * row)
     if memory is None:
         raise StateError(
@@ -70,11 +70,20 @@ def _shown_of(world: World, split: Split) -> Shown:
             "all is sent by messages",
         )
     arrays = {
-        (replica, key.value): memory[replica * row + start :][: int(one.nbytes)]
-        .view(one.dtype)
-        .reshape(tuple(map(int, one.shape)))
+        (replica, key.value): _array(memory[replica * row + start :], types[key])
         for replica in range(len(group))
-        for key, one, start in zip(keys, types, starts, strict=True)
+        for key, start in zip(keys, starts, strict=True)
     }
     place = group.index(world.rank)
     return Shown(arrays, {key: arrays[place, key.value] for key in keys})
+
+
+def _room(nbytes: int) -> int:
+    """The bytes up to where another array may begin."""
+    return -(-nbytes // alignment_of(nbytes)) * alignment_of(nbytes)
+
+
+def _array(memory: np.ndarray, type_: ArrayType) -> np.ndarray:
+    """The array of a type at the beginning of some bytes."""
+    shape = tuple(map(int, type_.shape))
+    return memory[: int(type_.nbytes)].view(type_.dtype).reshape(shape)
