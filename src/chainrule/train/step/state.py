@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from chainrule.errors import NameLookupError, StateError
-from chainrule.execute.aligned import block
+from chainrule.execute.aligned import address_of, block
 from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.home import Home
 from chainrule.graph.structure import Structure
@@ -363,7 +363,7 @@ def _in_one_arena(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _span(arrays: Iterable[np.ndarray]) -> tuple[int, int]:
     """The addresses of the first byte of the arrays, which lie together, and of the one behind."""
-    begins = [(x.__array_interface__["data"][0], x.nbytes) for x in arrays if x.nbytes]
+    begins = [(address_of(x), x.nbytes) for x in arrays if x.nbytes]
     return min(begins, default=(0, 0))[0], max((at + nbytes for at, nbytes in begins), default=0)
 
 

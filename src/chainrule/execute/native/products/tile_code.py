@@ -26,9 +26,7 @@ from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.tiles import BUNCH_COLUMNS, Tiles, around
 
 Bounds = tuple[Operand, Operand]  # the first index, and the one after the last
-SMALL_TILE = (
-    1024  # multiplications in one column of a tile, below which the loops around tiles are felt
-)
+SMALL_TILE = 1024  # multiplications in a column of a tile: loops around smaller ones are felt
 ROWS_PACKED = 16  # steps of the inner index that are packed of all panels before more are
 
 
