@@ -20,8 +20,8 @@ def a_state_that_two_steps_use():
 
     step = cr.training_step(objective, wrt="w", optimizer=cr.sgd(0.1))
     state = step.init(w=1.0)
-    with state.stepping:
-        step(state)
+    state.is_stepping = True
+    step(state)
 
 
 @provokes(errors.DivergenceError)

@@ -92,6 +92,23 @@ def test_what_is_trained_has_the_same_bits(events: Any) -> None:
     assert "sends x of 8 rows" in events
 
 
+def test_a_batch_that_the_device_has_no_room_for_is_sent_by_its_own_step(
+    events: Any, jax: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = jax.device_put
+
+    def full(array: Any, **options: Any) -> Any:
+        if array.shape[1:] == (5,):
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED")
+        return put(array, **options)
+
+    monkeypatch.setattr(jax, "device_put", full)
+    found = trained(batches).state
+    assert found.steps == 6
+    monkeypatch.undo()
+    assert found["W"].tobytes() == trained(batches).state["W"].tobytes()
+
+
 def test_an_error_comes_with_its_own_batch() -> None:
     rows = list(batches(1))
     rows[1] = {"x": rows[1]["x"], "z": rows[1]["y"]}

@@ -194,9 +194,11 @@ def test_two_steps_at_a_time_are_refused():
     entered, leave = threading.Event(), threading.Event()
 
     def hold():  # as a step does
-        with state.stepping, state.updating:
+        with state.updating:
+            state.is_stepping = True
             entered.set()
             leave.wait(5)
+            state.is_stepping = False
 
     for taken in (0, 1):  # the first step binds the state, the second one finds it bound
         entered.clear()
@@ -227,7 +229,7 @@ def test_who_reads_waits_for_the_step_that_is_running():
             lambda: step.run(state, **batch(2)),
         )
     ]
-    with state.stepping, state.updating:
+    with state.updating:
         for reader in readers:
             reader.start()
         readers[0].join(0.05)

@@ -84,6 +84,7 @@ class OneProgram:
 
         Numbers that are not given have their defaults.
         """
+        self.call.renew()
         for name, array in self.numbers.items():
             array[...] = given.get(name, self.defaults[name])
         self.steps_taken = self.state.steps_taken + 1

@@ -144,8 +144,13 @@ class ParallelStep(SplitStep, ShownByText):
         whole = self.parts.whole
         refuse_no_state(state, whole.parameters)
         state.refuse_second_step()
-        with state.stepping, state.updating:
-            return taken(self, state, given, clocks, recording)
+        with state.updating:
+            state.is_stepping = True
+            try:
+                found = taken(self, state, given, clocks, recording)
+            finally:
+                state.is_stepping = False
+            return found
 
     @entry
     def collect(self, state: State) -> State:

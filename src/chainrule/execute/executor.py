@@ -163,7 +163,7 @@ class Call(Protocol):
     overwritten: Mapping[Node, Node]
     is_short: bool
 
-    def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
+    def __call__(self, arrays: Sequence[Any]) -> list[np.ndarray] | None:
         """The values of the results for arguments by position, which are looked at; None where
         one does not fit as it is, or fails: `take` then gives or raises what there is."""
         ...
@@ -171,6 +171,14 @@ class Call(Protocol):
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """The values of the results for arrays and numbers of the inputs' types; raises as
         `Program.__call__`."""
+        ...
+
+
+class HeldCall(Call, Protocol):
+    """A call for which arrays are held; see `InPlace.hold`."""
+
+    def renew(self) -> None:
+        """The caller is about to change arrays of `held` that are not those of `home`."""
         ...
 
 
@@ -189,13 +197,13 @@ class InPlace(Protocol):
 
     def hold(
         self, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
-    ) -> Call:
+    ) -> HeldCall:
         """Calls by one caller at a time, for which the arrays of `held` stay in place.
 
-        Overwrites go into them, and the caller may change them between calls.  Some of them are
-        those of `home.memory`: of these an executor may leave newer values on a device
-        (`home.expect`), where they are valid as long as they are in `home.away`.  `then` is called
-        with the values when a run has come to its end, before the call returns, whatever
+        Overwrites go into them, and the caller may change them between calls (`HeldCall.renew`).
+        Some of them are those of `home.memory`: of these an executor may leave newer values on a
+        device (`home.coming`), where they are valid as long as they are in `home.away`.  `then` is
+        called with the values when a run has come to its end, before the call returns, whatever
         interrupts it (Ctrl-C); and once more where it is itself interrupted.  Until then, no array
         of `held` has changed if anything is raised.  Values are valid until the next call.
         """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from chainrule.execute.executor import Call, Executor, Program, Then
+    from chainrule.execute.executor import Call, Executor, HeldCall, Program, Then
     from chainrule.execute.home import Home
 
 VARIABLE = "CHAINRULE_EXECUTOR"
@@ -283,7 +283,7 @@ def call_of(
 
 def held_call(
     program: Program, order: Sequence[Node], held: Mapping[Node, np.ndarray], then: Then, home: Home
-) -> Call:
+) -> HeldCall:
     """Calls of a program by one caller, with arrays that stay; see `InPlace.hold`."""
     from chainrule.execute.executor import InPlace
     from chainrule.execute.plain import PlainCall

@@ -166,8 +166,11 @@ class PlainCall:
         self.graph, self.results = program.graph, program.results
         self.refuse_copies = getattr(program, "refuse_copies", None)  # of one with a budget
 
-    def __call__(self, arrays: tuple[Any, ...]) -> None:
+    def __call__(self, arrays: Sequence[Any]) -> None:
         """None: there is no short way."""
+
+    def renew(self) -> None:
+        """See `HeldCall.renew`: arrays are looked at in each call."""
 
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """See `Call.take`."""

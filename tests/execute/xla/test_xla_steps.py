@@ -131,6 +131,20 @@ def test_a_step_that_computes_a_wrong_index_leaves_the_state() -> None:
     same(state, wanted)
 
 
+def test_a_step_may_leave_all_arrays_as_they_are() -> None:
+    """The objective does not depend on what is trained."""
+
+    def unreached(x: float64["n"], w: float64["n"]):
+        J = np.sum(x**2)
+        return J
+
+    step = cr.training_step(unreached, "w", cr.sgd(0.1), executor="xla")
+    state = step.init(w=np.ones(3))
+    for taken in (1, 2):
+        assert step(state, x=np.full(3, 2.0)) == 12 and state.steps == taken
+    np.testing.assert_array_equal(state["w"], np.ones(3))
+
+
 def test_executors_may_take_turns_on_a_state(steps: Any) -> None:
     state, wanted = (one.init(**WEIGHTS) for one in steps)
     parts = [step.micro_batched(2) for step in steps]

@@ -32,16 +32,20 @@ class SentAhead:
         return [sent[id(one)][1] if id(one) in sent else one for one in arrays]
 
     def send(self) -> None:
-        """Make the next batch, and send it; what does not fit as it is is left to its own run."""
+        """Make the next batch, and send it; what does not fit as it is, or on the device, is
+        left to its own run."""
         if self.home.ahead is None:
             return
         coming = self.home.ahead()
         before, sent = self.home.sent, dict[int, Any]()
         is_sent = self.program.sends_ahead and has_own_memory()
-        for name, array in coming.items() if is_sent else ():
-            node = self.inputs.get(name)
-            if node is not None and self._fits(node, array):
-                sent[id(array)] = before.get(id(array)) or (array, self._on_device(node, array))
+        try:
+            for name, array in coming.items() if is_sent else ():
+                node = self.inputs.get(name)
+                if node is not None and self._fits(node, array):
+                    sent[id(array)] = before.get(id(array)) or (array, self._on_device(node, array))
+        except jax_here().errors.JaxRuntimeError:
+            sent.clear()  # the device has no memory for both: the run that takes them says so
         self.home.sent = sent
 
     def _fits(self, node: Node, array: Any) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import asarray, ndarray
 
 from chainrule.errors import StateError
 from chainrule.execute.executor import Then
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Arguments:
     """Arrays for the nodes of `given`: those of `order` by position, the others on the device.
 
-    Of these, `numbers` are sent again where they have changed.
+    Those of `numbers` that have changed are sent again, if they are said to be `renewed`.
     """
 
     def __init__(
@@ -44,18 +45,20 @@ class Arguments:
         ]
         self.is_whole = all(node in position or node in there for node in given)
         own = numbers or {}
-        self._slots = [slot for slot, node in enumerate(given) if node in own]
-        self._numbers = [own[given[slot]] for slot in self._slots]
-        self._bits: list[bytes] = []
+        self._numbers = [(slot, own[node]) for slot, node in enumerate(given) if node in own]
+        self._bits: dict[int, bytes] = {}
+        self.renewed = True
 
     def of(self, arrays: Sequence[Any]) -> list[Any] | None:
         """What code takes; None where an array is not taken as it is."""
-        if [one.tobytes() for one in self._numbers] != self._bits:
+        if self.renewed:
             self._send_numbers()
-        found = self.base.copy()
+        found = [*self.base]
         for slot, place, dtype, shape in self._moved:
             array = arrays[place]
-            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+            if type(array) is not ndarray or array.shape != shape:
+                return None
+            if array.dtype is not dtype and array.dtype != dtype:
                 return None
             if slot is not None:
                 found[slot] = array
@@ -71,10 +74,13 @@ class Arguments:
 
     def _send_numbers(self) -> None:
         """Copies of the numbers, as they are now."""
-        self._bits = []
-        for slot, number in zip(self._slots, self._numbers, strict=True):
-            self.base[slot] = self.program.sent(self.given[slot], number)
-        self._bits = [one.tobytes() for one in self._numbers]
+        for slot, number in self._numbers:
+            bits = number.tobytes()
+            if self._bits.get(slot) != bits:
+                self._bits.pop(slot, None)
+                self.base[slot] = self.program.sent(self.given[slot], number)
+                self._bits[slot] = bits
+        self.renewed = False
 
 
 class XlaCall:
@@ -94,7 +100,7 @@ class XlaCall:
         self.code, self.jitted = code, code.jitted
         self.is_short = self.arguments.is_whole and list(self.results) == program.computed
 
-    def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
+    def __call__(self, arrays: Sequence[Any]) -> list[np.ndarray] | None:
         """See `Call.__call__`."""
         given = self.arguments.of(arrays) if self.is_short else None
         if given is None or self.code.is_out_of_range(given):
@@ -122,8 +128,6 @@ class XlaHeldCall:
     in it, when the device may have lost the arrays, then finds them there.
     """
 
-    is_spread = False  # over several devices, to which arguments are sent
-
     def __init__(
         self,
         program: XlaProgram,
@@ -147,6 +151,7 @@ class XlaHeldCall:
         self.moved = [self.names[node] for node in self.overwritten.values()]
         self.given = given_of(self.computed, self.overwritten)
         self.code = program.code_for(self.computed, self.overwritten)
+        self.jitted = self.code.jitted if self.overwritten else self._leaving_all
         numbers = {node: array for node, array in held.items() if node not in self.names}
         self.arguments = Arguments(program, self.given, order, program.constants, numbers)
         stays = [(slot, x) for slot, x in enumerate(self.given) if x in self.names]
@@ -154,13 +159,13 @@ class XlaHeldCall:
         self.before: dict[Node, np.ndarray] = {}
         self.raised: BaseException | None = None
         self.is_cold = True
+        self.is_spread = False  # over several devices, to which arguments are sent
         self.sent_ahead = SentAhead(program, order, home)
         self.wide = wide()
 
-    def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
-        """See `Call.__call__`."""
-        given = None if self.is_cold else self.arguments.of(arrays)
-        return None if given is None else self._run(given)
+    def renew(self) -> None:
+        """See `HeldCall.renew`."""
+        self.arguments.renewed = True
 
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """See `Call.take`; the values of inputs that are held are those of their arrays."""
@@ -169,65 +174,89 @@ class XlaHeldCall:
             self.home.come_back()
             arrays = {**self.held, **given}
             self.before = {x: given_value(x, arrays) for x in self.results if is_given(x)}
-        values = self._run(self.arguments.of_values(given))
+        values = self((), self.arguments.of_values(given))
         return self._as_reference(given) if values is None else values
 
-    def _run(self, arrays: list[Any]) -> list[np.ndarray] | None:
-        """The values of the results; None where code failed, and nothing has changed."""
+    def __call__(
+        self, arrays: Sequence[Any], given: list[Any] | None = None
+    ) -> list[np.ndarray] | None:
+        """See `Call.__call__`; `given` is what code takes, of arrays that may not fit as they are.
+
+        None where code failed, too, and nothing has changed.
+        """
+        if given is None:
+            given = None if self.is_cold else self.arguments.of(arrays)
+            if given is None:
+                return None
         home, code = self.home, self.code
         donated = home.left if home.left_as is self.moved else self._gathered()
         for slot, name in self.stays:
-            arrays[slot] = self._there(name)
-        if code.is_out_of_range(arrays):
+            given[slot] = self._there(home.others, name)
+        if code.ranges and code.is_out_of_range(given):
             return None
         if home.sent:
-            arrays = self.sent_ahead.there(arrays)
+            given = self.sent_ahead.there(given)
         if self.is_spread:
-            arrays = self.program.ready(self.given, arrays)
-        made: list[Any] = []
-        values = None
+            given = self.program.ready(self.given, given)
         if not code.is_small:
-            code.refuse_too_much(arrays)
-        home.expect(self.moved, made)
+            code.refuse_too_much(given)
+        made: list[Any] = []
+        home.coming = self.moved, made
         try:
             with self.wide:
                 # One call of C: no signal comes between the end of the run and its results.
-                made.extend(map(code.jitted, (donated,), (arrays,)))
-            home.settle()
-            if all([one.is_deleted() for one in donated]):
+                made += map(self.jitted, (donated,), (given,))
+            if code.donates:
                 donated = None  # what is left of them is freed while the run goes on
             if home.ahead is not None:
                 self.sent_ahead.send()
-        except jax_here().errors.JaxRuntimeError as error:
-            self.raised = self.code.foreign.take()
-            if self.raised is None:
-                raise self._lost(donated, error) from error
-        finally:
-            if made:
-                try:
-                    values = self._settle(made)
-                except jax_here().errors.JaxRuntimeError as error:  # it had only begun
-                    self._take_back(donated, error)
-                except BaseException:
-                    values = self._settle(made)
-                    raise
-            elif self.is_cold and is_lost(donated):
-                home.forget()
-        self.is_cold = self.is_cold and not made
+            values = self._settle(made)
+        except BaseException as error:
+            if self._stands(error, donated, made):
+                raise
+            values = None
+        if self.is_cold:
+            self.is_cold = not made
         return values
 
-    def _settle(self, made: Sequence[Any]) -> Any:
-        """The run has come to its end: the device has the new arrays."""
+    def _settle(self, made: Sequence[Any]) -> list[np.ndarray] | None:
+        """Wait for the end of the run: the device has the new arrays.  None where it failed, and
+        they are the old ones."""
         self.home.settle()
         _, found, failed = made[0]
-        if failed and bool(failed[0]):  # they are the old ones
+        if failed and bool(failed[0]):
             return None
-        values = list(map(np.asarray, found))
+        values = []
+        for one in found:
+            values.append(asarray(one))
         if not self.is_short:
             computed = dict(zip(self.computed, values, strict=True))
             values = [computed[x] if x in computed else self.before[x] for x in self.results]
         self.then(values)
         return values
+
+    def _stands(
+        self, error: BaseException, donated: Sequence[Any] | None, made: Sequence[Any]
+    ) -> bool:
+        """Whether to raise an error that came in a run: not where a call of NumPy has raised, which
+        says itself what is wrong.
+
+        A run that had begun counts, if it does not fail; else the old arrays count again.
+        """
+        failure = jax_here().errors.JaxRuntimeError
+        if made:
+            try:
+                self._settle(made)
+                return True
+            except failure as failed:  # it had only begun
+                self._take_back(donated, failed)
+        elif isinstance(error, failure):
+            self.raised = self.code.foreign.take()
+            if self.raised is None:
+                raise self._lost(donated, error) from error
+        elif self.is_cold and is_lost(donated):
+            self.home.forget()
+        return not isinstance(error, failure)
 
     def _take_back(self, donated: Sequence[Any] | None, error: Exception) -> None:
         """The run failed after its results were promised: the old arrays count again, if they are
@@ -239,20 +268,24 @@ class XlaHeldCall:
         if self.raised is None:
             raise device_failed(error) from error
 
+    def _leaving_all(self, _: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        """As code that overwrites something."""
+        return [], *self.code.jitted(*arrays)
+
     def _gathered(self) -> list[Any]:
         """The arrays that are overwritten, where the last run on this state was not this call's."""
         self.home.move_to(*self.program.where)
         if self.is_cold:
             self.home.come_back()
-        return [self._there(name) for name in self.moved]
+        away = self.home.away
+        return [self._there(away, name) for name in self.moved]
 
-    def _there(self, name: str) -> Any:
+    def _there(self, away: dict[str, Any], name: str) -> Any:
         """An array of the state on the device, where it is sent to if it is not there."""
-        found = self.home.away.get(name)
-        if found is None:
-            array = self.home.memory[name]
-            found = self.home.away[name] = self.program.sent(self.node_called[name], array)
-        return found
+        if name not in away:
+            array, self.home.is_away = self.home.memory[name], True
+            away[name] = self.program.sent(self.node_called[name], array)
+        return away[name]
 
     def _as_reference(self, given: Mapping[Node, Any]) -> list[np.ndarray]:
         """What NumPy raises on the same arrays; if that is nothing, what it makes of them."""

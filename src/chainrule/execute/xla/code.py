@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import asarray, ndarray
 
 from chainrule.execute.free_memory import WORTH_CHECKING
 from chainrule.execute.xla.calling_thread import for_caller, is_for_caller
@@ -29,7 +30,7 @@ from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
-from chainrule.plan.checks import Check, checks_of
+from chainrule.plan.checks import checks_of
 from chainrule.primitives.movement import broadcast_to, reshape, transpose
 from chainrule.primitives.primitive import Given
 from chainrule.primitives.sources import constant
@@ -75,7 +76,9 @@ class Code:
         found = {check: slots.get(same_numbers(check.indices)) for check in checks_of(order)}
         before = {check: slot for check, slot in found.items() if slot is not None}
         self.ranges = {
-            (slot, check.low, check.high, _without_sign(check)) for check, slot in before.items()
+            (slot, check.low, check.high)
+            for check, slot in before.items()
+            if int(given[slot].type.size)
         }
 
         numbers = {node: number for number, node in reversed(list(enumerate([*order, *inner])))}
@@ -118,8 +121,10 @@ class Code:
         function: Any = updated if overwritten else computed
         compiled = {**OPTIONS, **keeping_barriers()} if parts is not None else OPTIONS
         options: dict[str, Any] = {"compiler_options": compiled}
-        if overwritten and not any_foreign((*order, *inner)):
-            options["donate_argnums"] = 0  # a call of NumPy may raise, and then they are needed
+        # a call of NumPy may raise, and then they are needed
+        self.donates = bool(overwritten) and not any_foreign((*order, *inner))
+        if self.donates:
+            options["donate_argnums"] = 0
         if grid is None:
             self.jitted = jax_here().jit(function, **options)
         else:
@@ -163,15 +168,13 @@ class Code:
 
     def is_out_of_range(self, arrays: Sequence[Any]) -> bool:
         """Whether an index among the arrays is out of the range of what it is for."""
-        for slot, low, high, kind in self.ranges:
-            index = np.asarray(arrays[slot])
-            if not index.size:
-                continue
-            if kind is not None:  # below 0 is beyond all: one pass
-                index = index.view(kind)
-            elif index.item(index.argmin()) < low:
-                return True
-            if index.item(index.argmax()) > high:
+        for slot, low, high in self.ranges:
+            index = arrays[slot]
+            if type(index) is not ndarray:
+                index = asarray(index)
+            # As quick as it gets where nothing is in caches: a view as unsigned integers, which
+            # needs one pass, takes longer than the other pass.
+            if index.item(index.argmax()) > high or index.item(index.argmin()) < low:
                 return True
         return False
 
@@ -187,13 +190,6 @@ def same_numbers(node: Node) -> Node:
     while node.primitive in (reshape, transpose, broadcast_to):
         node = node.inputs[0]
     return node
-
-
-def _without_sign(check: Check) -> np.dtype | None:
-    """The integers as which an index below 0 is beyond `check.high`, if there are such."""
-    dtype = check.indices.dtype
-    is_plain = check.low == 0 and check.high < 1 << (8 * dtype.itemsize - 1)
-    return np.dtype(f"u{dtype.itemsize}") if is_plain and dtype.kind == "i" else None
 
 
 def array_of(node: Node) -> Any:

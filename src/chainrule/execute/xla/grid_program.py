@@ -108,8 +108,6 @@ class GridProgram(XlaProgram):
 class GridCall(XlaHeldCall):
     """A call whose arrays stay on the devices."""
 
-    is_spread = True
-
     def __init__(
         self,
         program: GridProgram,
@@ -119,20 +117,21 @@ class GridCall(XlaHeldCall):
         home: Home,
     ) -> None:
         super().__init__(program, order, held, then, home)
-        self.grid = program.grid
+        self.grid, self.is_spread = program.grid, True
 
-    def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
+    def __call__(
+        self, arrays: Sequence[Any], given: list[Any] | None = None
+    ) -> list[np.ndarray] | None:
         """See `Spreading.across`; raises what is no failure of the run: Ctrl-C in a callback."""
-        given = self.arguments.of(arrays)
         if given is None:
-            return None
-        values = self._run(given)
+            given = self.arguments.of(arrays)
+        values = None if given is None else super().__call__(arrays, given)
         raised, self.raised = self.raised, None
         if raised is not None and not isinstance(raised, Exception):
             raise raised
         return values
 
-    def measured(self, arrays: tuple[Any, ...]) -> tuple[list[np.ndarray] | None, list[Operation]]:
+    def measured(self, arrays: Sequence[Any]) -> tuple[list[np.ndarray] | None, list[Operation]]:
         """See `Spreading.across`; InputError and UnsupportedError as `profile.profiled` has them,
         before or after a run."""
         from chainrule.execute.xla.profile import operations, profiled

@@ -56,7 +56,7 @@ class Snapshot:
 
     def put_back(self, state: State) -> Position:
         """Give the state the copied arrays and steps again; returns the position."""
-        with state.stepping, state.updating:
+        with state.updating:
             if self.shares is not state.shares:
                 state.hold(self._arrays, self._elsewhere, self.shares)
             state.put(list(self._arrays.items()))

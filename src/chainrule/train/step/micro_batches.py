@@ -85,24 +85,33 @@ class MicroBatchedStep(Frozen):
         refuse_no_state(state, self.whole.parameters)
         given = given_to_step(batch, named)
         state.refuse_second_step()
-        with state.stepping, state.updating:
-            parts = self.split_batch(state, given)
-            sums = self._sums_at_start(state)
-            accumulating = self._within_memory(parts[0], given)
-            is_plain = accumulating is self.accumulating or not self._reads_c_order_only
-            for number, part in enumerate(parts):
-                try:
-                    # copies are counted here: the part's own budget has no room for them
-                    accumulating(sums, part if is_plain else self._in_c_order(part))
-                except ChainruleError as error:
-                    name, axis = next(iter(self.split.items()))
-                    note_part(error, number, self.count, part[name].shape[axis])
-                    raise
-            taken = self.updating.scalars.values()
-            numbers = {name: given[name] for name in taken if name in given}
-            arrays, summed = sums.arrays, self.accumulating.persistent
-            left = {x.next_name if x.is_carried else x.name: arrays[x.name] for x in summed}
-            return self.updating.taken(state, {**numbers, **left})
+        with state.updating:
+            state.is_stepping = True
+            try:
+                objective = self._taken(state, given)
+            finally:
+                state.is_stepping = False
+            return objective
+
+    def _taken(self, state: State, given: Mapping[str, Any]) -> Any:
+        """Take one step, for a caller who holds the state."""
+        parts = self.split_batch(state, given)
+        sums = self._sums_at_start(state)
+        accumulating = self._within_memory(parts[0], given)
+        is_plain = accumulating is self.accumulating or not self._reads_c_order_only
+        for number, part in enumerate(parts):
+            try:
+                # copies are counted here: the part's own budget has no room for them
+                accumulating(sums, part if is_plain else self._in_c_order(part))
+            except ChainruleError as error:
+                name, axis = next(iter(self.split.items()))
+                note_part(error, number, self.count, part[name].shape[axis])
+                raise
+        taken = self.updating.scalars.values()
+        numbers = {name: given[name] for name in taken if name in given}
+        arrays, summed = sums.arrays, self.accumulating.persistent
+        left = {x.next_name if x.is_carried else x.name: arrays[x.name] for x in summed}
+        return state.latest.taken(self.updating, state, {**numbers, **left})
 
     @entry
     def run(

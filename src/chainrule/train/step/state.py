@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -19,7 +19,21 @@ from chainrule.graph.structure import Structure
 from chainrule.nearest import perhaps
 from chainrule.tracebacks import entry
 
+if TYPE_CHECKING:
+    from chainrule.train.step.step import TrainingStep
+
 ALIGNMENT = 64  # bytes; the arrays of a state begin at multiples of it
+
+
+class NothingBound:
+    """What takes steps on a state until one is bound to it."""
+
+    def taken(self, step: TrainingStep, state: State, batch: Mapping[str, Any]) -> Any:
+        """Take a step on a batch, which is looked at."""
+        return step.looked_at(state, batch)
+
+
+NOTHING_BOUND = NothingBound()
 
 
 class State(Mapping[str, Any]):
@@ -59,15 +73,17 @@ class State(Mapping[str, Any]):
         self.shares: Any = None
         self._parameters, self._structures = parameters, dict(structures)
         self._carried = carried
-        # A step holds both for as long as it runs: one keeps other steps away, the other readers
-        # (but not the handler of a signal that comes in its own thread).  `with` on them directly:
-        # in a method of ours, a signal could come between taking a lock and saying so.
-        self.stepping, self.updating = threading.Lock(), threading.RLock()
-        self.is_torn = False  # by a fork: `stepping` then stays locked
+        # A step holds the lock for as long as it runs, which keeps readers away (but not the
+        # handler of a signal that comes in its own thread), and says so: other steps are refused.
+        # `with` on the lock directly: in a method of ours, a signal could come between taking it
+        # and saying so; and what a step gives is stored before it is returned: `return` would be
+        # outside of `try`.
+        self.updating, self.is_stepping = threading.RLock(), False
+        self.is_torn = False  # by a fork: it then `is_stepping` for ever
         _states.add(self)
         # What the native executor has bound to this memory, by concrete graph; the last one first.
         self.bound: dict[Any, Any] = {}
-        self.latest: Any = None
+        self.latest: Any = NOTHING_BOUND
 
     def __getitem__(self, name: str) -> Any:
         """A copy of the parameter, container of parameters, or optimizer array called `name`.
@@ -249,7 +265,7 @@ class State(Mapping[str, Any]):
         self.begin, self.end = _span(self._arena.values())
         self.home = Home(self._arena)
         self._elsewhere, self.shares = elsewhere, shares
-        self.bound, self.latest = {}, None
+        self.bound, self.latest = {}, NOTHING_BOUND
 
     @property
     def elsewhere(self) -> Mapping[str, np.ndarray]:
@@ -269,7 +285,7 @@ class State(Mapping[str, Any]):
 
         Two threads that ask at the same moment may both pass; then one waits for the other.
         """
-        if self.stepping.locked():
+        if self.is_stepping:
             self._refuse_torn()
             raise StateError(
                 "a step began on a state while another step was still running on it",
@@ -289,10 +305,8 @@ class State(Mapping[str, Any]):
         try:
             self.updating.release()
         except RuntimeError:  # not held by this thread
-            self.is_torn |= self.stepping.locked() and not self.updating.acquire(blocking=False)
-            self.stepping, self.updating = threading.Lock(), threading.RLock()
-            if self.is_torn:
-                self.stepping.acquire()
+            self.is_torn |= self.is_stepping
+            self.updating = threading.RLock()
         else:  # the handler of a signal forked in a step of this thread, which goes on
             self.updating.acquire()
 

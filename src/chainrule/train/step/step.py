@@ -163,24 +163,24 @@ class TrainingStep(Frozen, ShownAsGraph):
             if type(state) is not State:
                 refuse_no_state(state, self.parameters)
             given = named if batch is None else given_to_step(batch, named)
-            if state.stepping.locked():
+            if state.is_stepping:
                 state.refuse_second_step()
-            with state.stepping, state.updating:
-                return self.taken(state, given)
+            with state.updating:
+                state.is_stepping = True
+                try:
+                    objective = state.latest.taken(self, state, given)
+                finally:
+                    state.is_stepping = False
+                return objective
         except Exception as error:
             shorten(error)
             raise
 
-    def taken(self, state: State, given: Mapping[str, Any]) -> Any:
-        """Take one step, and return the objective, for a caller who holds the state.
+    def looked_at(self, state: State, given: Mapping[str, Any]) -> Any:
+        """Look at a batch, and take a step on it, for a caller who holds the state.
 
         The program is bound to the state's memory at the first call of each set of sizes.
         """
-        latest = state.latest
-        if latest is not None and latest.step is self:
-            objective = latest.quick(given)
-            if objective is not None:
-                return objective
         from chainrule.train.step.bound import BoundStep
 
         prepared = Prepared(self.graph, partial(BoundStep, self, state), self.memory, state.bound)

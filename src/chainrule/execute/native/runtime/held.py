@@ -47,14 +47,17 @@ class HeldCall:
         self.context: Context | None = None
         self.enter: Enter | None = None
 
-    def __call__(self, arrays: tuple[Any, ...]) -> list[np.ndarray] | None:
+    def __call__(self, arrays: Sequence[Any]) -> list[np.ndarray] | None:
         """See `Call.__call__`; None for what shares memory with an array that is overwritten."""
         enter = self.enter
         if enter is None:
             enter = self._entered()
-        if enter is None or self.home.away:
+        if enter is None or self.home.is_away:
             return None
         return self.made if self._run(enter, arrays, self.made) else None
+
+    def renew(self) -> None:
+        """See `HeldCall.renew`: the code reads the arrays themselves."""
 
     def take(self, inputs: Mapping[Node, Any]) -> list[np.ndarray]:
         """See `Call.take`; the values of inputs that are held are those of their arrays."""
@@ -100,7 +103,7 @@ class HeldCall:
             self.enter = entry(machine, self.graph, self.context, self.expected, kept)
         return self.enter
 
-    def _run(self, run: Enter, arguments: tuple[Any, ...], values: list[np.ndarray]) -> bool:
+    def _run(self, run: Enter, arguments: Sequence[Any], values: list[np.ndarray]) -> bool:
         """Run the code; False if it did not come to its end, and nothing has changed.
 
         Python raises for a signal (Ctrl-C) anywhere between two calls, also when native code has

@@ -43,7 +43,7 @@ class QuickCall:
         )
         self.ready: list[tuple[Context, Enter]] = []
 
-    def __call__(self, args: tuple[Any, ...]) -> list[np.ndarray] | None:
+    def __call__(self, args: Sequence[Any]) -> list[np.ndarray] | None:
         """See `Call.__call__`."""
         try:
             one = self.ready.pop()
