@@ -9,7 +9,8 @@ one's median ratio; predicted is what the first process says.
 
 Budgets of `native` are percents of the bytes that the plan without one saves for the backward pass,
 those of `reference` of all that a run allocates at its peak: much of that needs no recomputation.
-With one thread the CPU time of the thread is taken, so that other processes matter little.  A cell
+Of the calls of a turn the least counts, both ways; with one thread its CPU time, so that other
+processes matter little.  A cell
 is "estimated, run / measured" extra time in percent: estimated by the record of speeds, run
 beforehand on made-up arrays (`measure=True`), and measured by training.  * marks a prediction that
 is off by more than 20 % of the measured extra time, and by more than 2 points.
@@ -23,34 +24,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter, thread_time
 from typing import Any
 
 from budget_programs import PROGRAMS, Program
 
 from chainrule.errors import MemoryLimitError
-from chainrule.explain.cost.measured_runs import timed
+from chainrule.explain.cost.measured_runs import timed, turn
 
 PERCENTS = (80, 60, 40, 30, 20)
 PARTS = (2, 4)  # of a batch
 TOLERANCE, POINTS = 0.2, 0.02
-SHORTEST = 0.03  # seconds of a turn
 HOW = ("estimated", "run")  # predicted
 
 
-def seconds_of(call: Callable[[], Any], clock: Callable[[], float]) -> float:
-    """The least seconds of calls that take a turn together."""
-    begun, found = clock(), []
-    while not found or clock() - begun < SHORTEST:
-        before = clock()
-        call()
-        found.append(clock() - before)
-    return min(found)
-
-
-def measured(program: Program, executor: str, percents: Sequence[int], rounds: int, clock: Any):
+def measured(program: Program, executor: str, percents: Sequence[int], rounds: int):
     """Of each way: what it is, the bytes, and the estimated, run and measured seconds."""
     plain = program.step(executor=executor)
     report = plain.memory(n=program.rows)
@@ -81,9 +71,7 @@ def measured(program: Program, executor: str, percents: Sequence[int], rounds: i
     taken: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(rounds):
         for name, step in steps.items():
-            call = _call(step, program)
-            call()
-            taken[name].append(seconds_of(call, clock))
+            taken[name].append(turn(partial(_call, step, program)) / 1e9)
     ratios = {
         name: median(a / b for a, b in zip(one, taken["100"], strict=True))
         for name, one in taken.items()
@@ -154,8 +142,7 @@ def main() -> int:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
-        clock = thread_time if asked.threads == 1 else perf_counter
-        rows = measured(PROGRAMS[asked.one](), asked.executor, PERCENTS, asked.rounds, clock)
+        rows = measured(PROGRAMS[asked.one](), asked.executor, PERCENTS, asked.rounds)
         print(json.dumps(rows))
         return 0
     head = ["program", "ms without a budget", *(f"{one} %" for one in PERCENTS)]
