@@ -22,6 +22,7 @@ from tensor_models import case
 import chainrule as cr
 from chainrule.devices import overlap, splitting
 from chainrule.devices.adding import added
+from chainrule.devices.instructions import Send
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.mpi import World, join
 
@@ -72,6 +73,7 @@ def _trained(
             assert trace.measured.hidden is not None and 0 <= trace.measured.hidden <= 1
     else:
         objectives.append(float(split(state, batch)))
+    check_lent(split)
     whole = split.collect(state)
     own = sorted(state)
     rows = {name: array[:12] if name != "key" else array for name, array in batch.items()}
@@ -82,6 +84,19 @@ def _trained(
         plain = cr.parallel(step, micro_batches=6, stages=split.ranks)  # takes the parts over
         objectives += [float(plain(state, batch)), float(split(state, batch))]
     return [objectives, digest(whole), digest(split.collect(again)), again.steps, own]
+
+
+def check_lent(split: Any) -> None:
+    """What a rank sends lies in memory that it shares, if there is any, and is counted."""
+    if launched() is None:
+        return
+    made = split.latest
+    sends = any(isinstance(one, Send) for program in made.programs for one in program.instructions)
+    assert bool(made.lent) is (sends and join().shares_memory)
+    both = [key for (owner, key), readers in made.lent.items() if RANK in (owner, *readers)]
+    nbytes = sum(int(made.values[key.value][1].nbytes) for key in both)
+    held = split.memory(made.sizes).ranks[RANK].parts
+    assert held["messages"] >= nbytes
 
 
 def check_sums() -> None:

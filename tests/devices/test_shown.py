@@ -1,4 +1,4 @@
-"""Replicas of one machine show each other their gradients."""
+"""Processes of one machine show each other gradients, and what stages send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from chainrule.devices.instructions import AllReduce, Key
+from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Send
+from chainrule.devices.messages import MOST_LENT, lent
 from chainrule.devices.shown import shown_of
 from chainrule.errors import StateError
 from chainrule.execute.aligned import PAGE
@@ -24,9 +25,17 @@ class Shares:
     """Enough of a split step."""
 
     shown = frozenset({SUM, AllReduce((Key(9, None),), (0, 3), in_place=True)})
+    lent: ClassVar = {}
     values: ClassVar = dict(
         zip([3, 5, 7], [("a", TYPES[0]), ("b", TYPES[1]), ("c", TYPES[2])], strict=True)
     )
+
+
+class Lending(Shares):
+    """A step whose rank 1 sends a matrix to ranks 0 and 4, and rank 4 another one to rank 1."""
+
+    shown: Any = frozenset()
+    lent: ClassVar = {(4, KEYS[0]): (1,), (1, KEYS[0]): (0, 4)}
 
 
 def split() -> Any:
@@ -67,3 +76,39 @@ def test_without_memory_to_share_a_step_is_refused() -> None:
         "the ranks (1, 4) find no 8192 bytes of memory to share, for their gradients"
     )
     assert "CHAINRULE_TRANSPORT=mpi" in str(caught.value)
+
+
+def test_stages_read_what_another_one_lends_them() -> None:
+    asked: list[tuple[int, ...]] = []
+    memory = {ranks: np.zeros(PAGE, np.uint8) for ranks in ((1, 0, 4), (4, 1))}
+
+    def shared(ranks: tuple[int, ...], nbytes: int) -> np.ndarray:
+        asked.append(ranks)
+        assert nbytes == PAGE
+        return memory[ranks]
+
+    worlds: list[Any] = [SimpleNamespace(rank=rank, shared=shared) for rank in (0, 1, 4)]
+    splits: list[Any] = [Lending() for _ in worlds]
+    reader, lender, other = map(shown_of, worlds, splits)
+    assert asked == [(1, 0, 4), (1, 0, 4), (4, 1), (1, 0, 4), (4, 1)]  # alike on all ranks
+    key = KEYS[0]
+    assert list(reader.lent) == [(1, key)]
+    assert list(lender.lent) == list(other.lent) == [(1, key), (4, key)]
+    lender.lent[1, key][...] = 3
+    for found in (reader, other):
+        assert found.lent[1, key].dtype == SINGLE
+        assert (found.lent[1, key] == np.full((3, 5), 3)).all()
+    assert not other.lent[4, key].any()
+
+
+def test_what_ranks_send_is_lent_where_it_is_little() -> None:
+    given, made = Key(5, None), Key(4, 0)
+    programs = [
+        Program(0, (), (Receive(given, 1), Receive(made, 1), Send(Key(3, 1), 1)), ()),
+        Program(1, (given,), (Send(given, 0), Send(given, 2), Send(made, 0)), ()),
+        Program(2, (), (Receive(given, 1),), ()),
+    ]
+    one, much = array_type(SINGLE, (3, 5)), array_type(SINGLE, (MOST_LENT // 4 - 14,))
+    wanted = {(0, Key(3, 1)): (1,), (1, given): (0, 2), (1, made): (0,)}
+    assert lent(programs, {3: one, 4: one, 5: one}) == wanted
+    assert lent(programs, {3: one, 4: one, 5: much}) == {(0, Key(3, 1)): (1,)}

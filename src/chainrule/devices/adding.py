@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.devices.mpi import World, bytes_of, places_of
 from chainrule.devices.watch import What
+from chainrule.execute.native.runtime.recycled import kind_of
 
 BUCKET_NBYTES = 4 * 2**20  # of what is added at once
 
@@ -50,10 +51,10 @@ def add_in_place(
     meet()
     for bucket in _buckets(arrays):
         if len(bucket) == 1:  # often as large as a bucket: it is not copied
-            _add_into(world, comm, bucket[0], bucket[0], ranks, what)
+            _add_into(world, comm, bucket[0], ranks, what)
             continue
         whole = np.concatenate(bucket)
-        _add_into(world, comm, whole, whole, ranks, what)
+        _add_into(world, comm, whole, ranks, what)
         ends = np.cumsum([part.size for part in bucket])[:-1]
         for part, sums in zip(bucket, np.split(whole, ends), strict=True):
             part[...] = sums
@@ -61,28 +62,29 @@ def add_in_place(
 
 
 def _add_into(
-    world: World,
-    comm: Any,
-    found: np.ndarray,
-    whole: np.ndarray,
-    ranks: tuple[int, ...],
-    what: What,
+    world: World, comm: Any, array: np.ndarray, ranks: tuple[int, ...], what: What
 ) -> None:
+    """Adds a flat array in place: each rank gets what the others have of its slice, and the sums
+    of their slices."""
     count, byte = len(ranks), world.mpi.BYTE
     place = ranks.index(world.rank)
     others = [one for one in ranks if one != world.rank]
-    bounds = [whole.size * one // count for one in range(count + 1)]
-    sizes = [(end - start) * whole.itemsize for start, end in pairwise(bounds)]
-    parts = np.empty((count, bounds[place + 1] - bounds[place]), whole.dtype)
-    own = [sizes[place]] * count
-    sent = [bytes_of(whole), (sizes, places_of(sizes)), byte]
-    gathered = [bytes_of(parts), (own, places_of(own)), byte]
-    world.together(comm, others, what, comm.Alltoallv, sent, gathered)
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
-    every = [bytes_of(found), (sizes, places_of(sizes)), byte]
-    world.together(comm, others, what, comm.Allgatherv, [bytes_of(total), byte], every)
+    bounds = [array.size * one // count for one in range(count + 1)]
+    sizes = [(end - start) * array.itemsize for start, end in pairwise(bounds)]
+    own = array[bounds[place] : bounds[place + 1]]
+    parts, _ = kind_of((count - 1, own.size), array.dtype).empty()
+    out, into = [*sizes], [own.nbytes] * count
+    out[place] = into[place] = 0
+    sent = [bytes_of(array), (out, places_of(sizes)), byte]
+    world.together(
+        comm, others, what, comm.Alltoallv, sent, [bytes_of(parts), (into, places_of(into)), byte]
+    )
+    total, *rest = [*parts[:place], own, *parts[place:]]
+    for one in rest[:-1]:
+        total = np.add(total, one, out=parts[0])
+    np.add(total, rest[-1], out=own)
+    every = [bytes_of(array), (sizes, places_of(sizes)), byte]
+    world.together(comm, others, what, comm.Allgatherv, world.mpi.IN_PLACE, every)
 
 
 def _buckets(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:

@@ -13,6 +13,9 @@ from chainrule.devices.instructions import Key, Program, Send
 from chainrule.errors import InputError
 from chainrule.graph.types import ArrayType
 
+Lent = Mapping[tuple[int, Key], tuple[int, ...]]
+
+MOST_LENT = 8 * 2**20  # bytes
 MOST_TAGS = 32_768  # what each MPI has: MPI 4.1, section 3.2.3
 
 
@@ -45,3 +48,18 @@ def messages(programs: Sequence[Program], types: Mapping[int, ArrayType]) -> Mes
                 hint="fewer micro_batches",
             )
     return Messages(tags, types)
+
+
+def lent(programs: Sequence[Program], types: Mapping[int, ArrayType]) -> Lent:
+    """What ranks that share memory leave there for others, and do not send: by the rank and the
+    key, who reads it.  Nothing of a rank that has more than `MOST_LENT` bytes of it in a step, as
+    that stays there from step to step."""
+    found: dict[tuple[int, Key], tuple[int, ...]] = {}
+    for program in programs:
+        own: dict[tuple[int, Key], tuple[int, ...]] = {}
+        for one in program.instructions:
+            if isinstance(one, Send):
+                own[program.rank, one.key] = (*own.get((program.rank, one.key), ()), one.to)
+        if sum(int(types[key.value].nbytes) for _, key in own) <= MOST_LENT:
+            found |= own
+    return found

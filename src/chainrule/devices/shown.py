@@ -1,4 +1,5 @@
-"""What replicas that are processes of one machine show each other: their sums of gradients."""
+"""What ranks that are processes of one machine show each other in memory that they share: replicas
+their sums of gradients, and stages what they send."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """Arrays that lie in memory which replicas share: `arrays` of all, by replica and number, and
-    this rank's `own`, which it has from the beginning of a step."""
+    """Arrays that lie in memory which ranks share: `arrays` of all replicas, by replica and number,
+    of which this rank has its `own` from the beginning of a step; and `lent`, by the rank that
+    sends them, and key, those that messages leave there."""
 
     arrays: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
     own: Mapping[Key, np.ndarray] = field(default_factory=dict)
+    lent: Mapping[tuple[int, Key], np.ndarray] = field(default_factory=dict)
 
     def has(self, one: AllReduce) -> bool:
         """Whether the values of a sum are shown."""
@@ -43,7 +46,7 @@ _known: WeakKeyDictionary[Split, Shown] = WeakKeyDictionary()
 
 
 def shown_of(world: World, split: Split) -> Shown:
-    """What this rank and its other replicas show; made once, when all of them call it.
+    """What this rank and others show each other; made once, when all of them call it.
 
     StateError where there is no memory for it.
     """
@@ -53,29 +56,51 @@ def shown_of(world: World, split: Split) -> Shown:
 
 
 def _shown_of(world: World, split: Split) -> Shown:
+    lent = _lent(world, split)
     sums = [one for one in split.shown if world.rank in one.group]
     if not sums:
-        return Shown()
+        return Shown(lent=lent)
     (group,) = {one.group for one in sums}
     types = {key: split.values[key.value][1] for one in sums for key in one.keys}
     keys = sorted(types, key=lambda key: (-int(types[key].nbytes), key))  # large ones first
     *starts, end = accumulate([_room(int(types[key].nbytes)) for key in keys], initial=0)
     row = max(-(-end // PAGE), 1) * PAGE
-    memory = world.shared(group, len(group) * row)
-    if memory is None:
-        raise StateError(
-            f"the ranks {group} find no {len(group) * row} bytes of memory to share, for their "
-            "gradients",
-            hint="give this machine or container more memory, or set CHAINRULE_TRANSPORT=mpi: then "
-            "all is sent by messages",
-        )
+    memory = _shared(world, group, len(group) * row, "for their gradients")
     arrays = {
         (replica, key.value): _array(memory[replica * row + start :], types[key])
         for replica in range(len(group))
         for key, start in zip(keys, starts, strict=True)
     }
     place = group.index(world.rank)
-    return Shown(arrays, {key: arrays[place, key.value] for key in keys})
+    return Shown(arrays, {key: arrays[place, key.value] for key in keys}, lent)
+
+
+def _lent(world: World, split: Split) -> dict[tuple[int, Key], np.ndarray]:
+    """Where this rank and others leave what they send; a block for each sender and its readers."""
+    groups: dict[tuple[int, ...], list[Key]] = {}
+    for (owner, key), readers in split.lent.items():
+        groups.setdefault((owner, *readers), []).append(key)
+    found: dict[tuple[int, Key], np.ndarray] = {}
+    for ranks, keys in sorted(groups.items()):  # in the same order on all ranks
+        if world.rank in ranks:
+            types = [split.values[key.value][1] for key in keys]
+            *starts, end = accumulate([_room(int(one.nbytes)) for one in types], initial=0)
+            memory = _shared(world, ranks, max(end, PAGE), "for what they send each other")
+            for key, start, type_ in zip(keys, starts, types, strict=True):
+                found[ranks[0], key] = _array(memory[start:], type_)
+    return found
+
+
+def _shared(world: World, ranks: tuple[int, ...], nbytes: int, why: str) -> np.ndarray:
+    """So many bytes that these ranks share; StateError where there are none."""
+    memory = world.shared(ranks, nbytes)
+    if memory is None:
+        raise StateError(
+            f"the ranks {ranks} find no {nbytes} bytes of memory to share, {why}",
+            hint="give this machine or container more memory, or set CHAINRULE_TRANSPORT=mpi: then "
+            "all is sent by messages",
+        )
+    return memory
 
 
 def _room(nbytes: int) -> int:

@@ -15,6 +15,7 @@ from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import AllReduce, Key, Program, Run
 from chainrule.devices.job import launched
 from chainrule.devices.merging import merged
+from chainrule.devices.messages import Lent, lent
 from chainrule.devices.overlap import Overlapping
 from chainrule.devices.parts import Parts
 from chainrule.devices.pieces import Piece
@@ -84,6 +85,7 @@ class Split(Frozen):
     kept: frozenset[Node]  # values of the forward pass that stages keep where they recompute
     # Inputs of the last pieces for the values of all replicas, by piece and number of the value.
     replicas_read: Mapping[int, Mapping[int, tuple[Node, ...]]]
+    lent: Lent
     _ready: set[int] = field(default_factory=set, repr=False)
 
     @cached_property
@@ -220,6 +222,8 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         for node in one.nodes:
             if node in one.name_of or making.number[node] not in values:
                 values[making.number[node]] = names[node], node.type
+    groups = () if step.devices is None else step.devices.groups
+    lends = not any(one.memory_nbytes for one in groups) and _share_memory()
     where = ", ".join(f"{name}={size}" for name, size in sorted(at.items()))
     text = (
         f"{step.parts.whole.graph.name} in {step.parts.count} parts with {where}, {step.stages} "
@@ -253,6 +257,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         sizes[step.parts.size],
         frozenset(making.kept_values),
         replicas_read,
+        lent(programs, {one: type_ for one, (_, type_) in values.items()}) if lends else {},
     )
 
 
@@ -261,9 +266,16 @@ def _see_each_other(step: ParallelStep) -> bool:
     only its share of them."""
     if launched() is None or step.replicas == 1:
         return step.replicas > 1
+    return step.replicas <= MOST_READ and _share_memory()
+
+
+def _share_memory() -> bool:
+    """Whether ranks are processes that share memory."""
+    if launched() is None:
+        return False
     from chainrule.devices.mpi import join
 
-    return step.replicas <= MOST_READ and join().shares_memory
+    return join().shares_memory
 
 
 def placed_step(

@@ -26,12 +26,14 @@ from chainrule.devices.shown import Shown
 from chainrule.devices.tensor.packing import added_parts, gathered
 from chainrule.errors import InvariantError
 
+NOTHING = np.empty(0, np.uint8)
 AHEAD = 4  # messages that a rank is ready for before it waits for them
 
 
 class MPITransport:
     """The transport of one rank in one step; `name` says how a value is called.  What is `shown`
-    to others is not added up."""
+    to others is not added up, and what is lent them is not sent: an empty message says that it is
+    there."""
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class MPITransport:
         self.coming = deque(one for one in program.instructions if isinstance(one, Receive))
         self.posted: dict[tuple[Key, int], tuple[Any, np.ndarray]] = {}
         self.sent: deque[tuple[Any, Key, int, np.ndarray]] = deque()
+        self.left: set[Key] = set()  # of what is lent
         self.helper = Helper(partial(self.add, by_helper=True), "chainrule helper")
         self._post()
 
@@ -55,7 +58,11 @@ class MPITransport:
             raise InvariantError(
                 f"{self.name(key)} is {array.dtype.name}{list(array.shape)}, not {expected}"
             )
-        whole = np.ascontiguousarray(array)
+        lent = self.shown.lent.get((self.world.rank, key))
+        if lent is not None and key not in self.left:
+            lent[...] = array
+            self.left.add(key)
+        whole = np.ascontiguousarray(array) if lent is None else NOTHING
         tag = self.messages.tags[self.world.rank, to, key]
         request = self.world.comm.Isend([bytes_of(whole), self.world.mpi.BYTE], to, tag)
         self.sent.append((request, key, to, whole))
@@ -132,9 +139,11 @@ class MPITransport:
         while self.coming and len(self.posted) < AHEAD:
             one = self.coming.popleft()
             expected = self.messages.types[one.key.value]
-            array = np.empty(expected.shape, expected.dtype)
+            lent = self.shown.lent.get((one.sender, one.key))
+            array = np.empty(expected.shape, expected.dtype) if lent is None else lent
+            into = bytes_of(array) if lent is None else NOTHING
             tag = self.messages.tags[one.sender, self.world.rank, one.key]
-            request = self.world.comm.Irecv([bytes_of(array), self.world.mpi.BYTE], one.sender, tag)
+            request = self.world.comm.Irecv([into, self.world.mpi.BYTE], one.sender, tag)
             self.posted[one.key, one.sender] = request, array
 
     def _told(self, does: str, key: Key, way: str, other: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.dataclass import dataclass, field
+from chainrule.dataclass import dataclass, field, replace
 from chainrule.devices.grid import Grid
 from chainrule.devices.instructions import (
     COLLECTIVES,
@@ -26,6 +26,7 @@ from chainrule.devices.instructions import (
     ReduceScatter,
     Run,
 )
+from chainrule.devices.messages import Lent
 from chainrule.devices.one_program import compiled_nbytes
 from chainrule.devices.pieces import Piece
 from chainrule.devices.reports.memory_text import text
@@ -184,10 +185,13 @@ def memory_of(step: ParallelStep, split: Split, sizes: Mapping[str, int]) -> Par
     values = values_of(step, split)
     runs = PieceRuns(split.pieces, split.compiled, executor_of(executor).traits)
     lying = _lying_of_data(step, split, values)
-    nbytes = {number: value.nbytes for number, value in values.items()}
+
+    def sent_nbytes(sender: int, key: Key) -> int:
+        return 0 if (sender, key) in split.lent else values[key.value].nbytes
+
     ranks = tuple(
-        _Followed(program, split.pieces, values, runs, lying).followed(
-            waiting_nbytes(split.programs, program.rank, nbytes)
+        _Followed(program, split.pieces, values, runs, lying, split.lent).followed(
+            waiting_nbytes(split.programs, program.rank, sent_nbytes)
         )
         for program in split.programs
     )
@@ -224,7 +228,9 @@ class _Followed:
         values: Mapping[int, Value],
         runs: PieceRuns,
         lying: Mapping[int, np.ndarray],
+        lent: Lent,
     ) -> None:
+        self.lent = lent
         self.program, self.pieces, self.values, self.runs = program, pieces, values, runs
         self.there: dict[Key, Value] = {}
         self.lies: dict[Key, np.ndarray] = {}
@@ -239,6 +245,8 @@ class _Followed:
             for key in one.keys if isinstance(one, Clear) else ():  # the rank makes them
                 self.there[key] = values[key.value]
                 self.lies[key] = outline_in_c_order(values[key.value].node)
+        both = [key for (owner, key), others in lent.items() if program.rank in (owner, *others)]
+        self.given += [replace(values[key.value], kind=MESSAGES) for key in both]
         self.given += self._constants()
 
     def _constants(self) -> list[Value]:
@@ -284,7 +292,8 @@ class _Followed:
                 return list(run.rows), f"{self.pieces[piece].name}{batch}, {run.at}"
             case Receive(key, sender):
                 value = self.values[key.value]
-                return [(value.name, MESSAGES, value.nbytes)], f"from rank {sender}"
+                rows = [(value.name, MESSAGES, value.nbytes)]
+                return [] if (sender, key) in self.lent else rows, f"from rank {sender}"
             case AllReduce() | AllGather() | ReduceScatter():
                 return self._exchange(one)
             case Begin() | Await():
@@ -316,6 +325,8 @@ class _Followed:
                         continue  # in an array of the state
                     self.there[key] = self.values[key.value]
                     self.lies[key] = self.outlines[node]
+            case Receive(key, sender) if (sender, key) in self.lent:  # it was there before
+                self.lies[key] = outline_in_c_order(self.values[key.value].node)
             case Receive(key):
                 self.there[key] = self.values[key.value]
                 self.received.add(key.value)

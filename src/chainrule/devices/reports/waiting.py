@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from chainrule.devices.instructions import Key, Program, Receive, Send
 
 
 def waiting_nbytes(
-    programs: Sequence[Program], rank: int, nbytes: Mapping[int, int]
+    programs: Sequence[Program], rank: int, nbytes: Callable[[int, Key], int]
 ) -> tuple[int, ...]:
     """The most bytes that were sent to a rank and that it has not received, during each of its
-    instructions; `nbytes` has those of each value.
+    instructions; `nbytes` gives those of a message, by its sender and key.
 
     No order of events matters: the others are as far ahead as the programs allow.  They do not wait
     for sums here, so where they would, it may be less.
@@ -33,7 +33,7 @@ def waiting_nbytes(
                 if isinstance(one, Send):
                     sent.add((other, one.to, one.key))
                     pending.append(one.to)
-                    came += nbytes[one.key.value] if one.to == rank else 0
+                    came += nbytes(other, one.key) if one.to == rank else 0
                 at[other] += 1
         return came
 
@@ -43,7 +43,7 @@ def waiting_nbytes(
             sent.add((rank, one.to, one.key))
             waiting += advance([one.to])
         elif isinstance(one, Receive):
-            waiting -= nbytes[one.key.value]
+            waiting -= nbytes(one.sender, one.key)
         found.append(waiting)
     return tuple(found)
 
