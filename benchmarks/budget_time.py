@@ -13,8 +13,8 @@ Of the calls of a turn the least counts, both ways; with one thread its CPU time
 processes matter little.  A cell
 is "estimated, run / measured" extra time in percent: estimated by the record of speeds, run
 beforehand on made-up arrays (`measure=True`), and measured by training.  * marks a prediction that
-is off by more than 20 % of the measured extra time, and by more than 2 points; the status is 1 where
-a prediction by runs is.
+is off by more than 20 % of the measured extra time, and by more than 2 points.  The status is 1
+where a prediction by runs is.
 """
 
 from __future__ import annotations
