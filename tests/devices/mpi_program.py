@@ -92,8 +92,9 @@ def check_lent(split: Any) -> None:
         return
     made = split.latest
     sends = any(isinstance(one, Send) for program in made.programs for one in program.instructions)
-    assert bool(made.lent) is (sends and join().shares_memory)
-    both = [key for (owner, key), readers in made.lent.items() if RANK in (owner, *readers)]
+    assert bool(made.lent) is sends
+    lent = made.lent if join().shares_memory else {}
+    both = [key for (owner, key), readers in lent.items() if RANK in (owner, *readers)]
     nbytes = sum(int(made.values[key.value][1].nbytes) for key in both)
     held = split.memory(made.sizes).ranks[RANK].parts
     assert held["messages"] >= nbytes

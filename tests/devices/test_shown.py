@@ -10,6 +10,7 @@ import pytest
 
 from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Send
 from chainrule.devices.messages import MOST_LENT, lent
+from chainrule.devices.mpi import World
 from chainrule.devices.shown import shown_of
 from chainrule.errors import StateError
 from chainrule.execute.aligned import PAGE
@@ -43,7 +44,10 @@ def split() -> Any:
 
 
 def world(rank: int, memory: np.ndarray | None) -> Any:
-    return SimpleNamespace(rank=rank, shared=lambda ranks, nbytes: memory)
+    def block(use: str, ranks: tuple[int, ...], nbytes: int) -> np.ndarray | None:
+        return memory
+
+    return SimpleNamespace(rank=rank, block=block, blocks={}, shares_memory=True)
 
 
 def test_what_a_replica_shows_the_others_see() -> None:
@@ -73,7 +77,7 @@ def test_without_memory_to_share_a_step_is_refused() -> None:
     with pytest.raises(StateError) as caught:
         shown_of(world(1, None), split())
     assert str(caught.value).startswith(
-        "the ranks (1, 4) find no 8192 bytes of memory to share, for their gradients"
+        "the ranks (1, 4) find no 8192 bytes of memory to share, for gradients"
     )
     assert "CHAINRULE_TRANSPORT=mpi" in str(caught.value)
 
@@ -82,12 +86,15 @@ def test_stages_read_what_another_one_lends_them() -> None:
     asked: list[tuple[int, ...]] = []
     memory = {ranks: np.zeros(PAGE, np.uint8) for ranks in ((1, 0, 4), (4, 1))}
 
-    def shared(ranks: tuple[int, ...], nbytes: int) -> np.ndarray:
+    def block(use: str, ranks: tuple[int, ...], nbytes: int) -> np.ndarray:
         asked.append(ranks)
-        assert nbytes == PAGE
+        assert (use, nbytes) == ("what one of them sends", PAGE)
         return memory[ranks]
 
-    worlds: list[Any] = [SimpleNamespace(rank=rank, shared=shared) for rank in (0, 1, 4)]
+    def world(rank: int, shares_memory: bool) -> Any:
+        return SimpleNamespace(rank=rank, block=block, blocks={}, shares_memory=shares_memory)
+
+    worlds = [world(rank, True) for rank in (0, 1, 4)]
     splits: list[Any] = [Lending() for _ in worlds]
     reader, lender, other = map(shown_of, worlds, splits)
     assert asked == [(1, 0, 4), (1, 0, 4), (4, 1), (1, 0, 4), (4, 1)]  # alike on all ranks
@@ -99,6 +106,31 @@ def test_stages_read_what_another_one_lends_them() -> None:
         assert found.lent[1, key].dtype == SINGLE
         assert (found.lent[1, key] == np.full((3, 5), 3)).all()
     assert not other.lent[4, key].any()
+    assert not shown_of(world(1, False), Lending()).lent
+
+
+def test_steps_of_all_splits_use_the_same_memory() -> None:
+    """Also a step that came before one with more: what it showed lay elsewhere."""
+    made: list[int] = []
+
+    def shared(ranks: tuple[int, ...], nbytes: int) -> np.ndarray:
+        made.append(nbytes)
+        return np.zeros(nbytes, np.uint8)
+
+    one: Any = object.__new__(World)
+    one.rank, one.shares_memory, one.blocks, one.shared = 1, True, {}, shared
+    first, again = Lending(), Lending()
+    shown = shown_of(one, first)
+    assert made == [PAGE, PAGE] and shown_of(one, first) is shown
+    other = shown_of(one, again)
+    assert made == [PAGE, PAGE]
+    for key, array in shown.lent.items():
+        assert np.shares_memory(array, other.lent[key])
+    more = one.block("what one of them sends", (1, 0, 4), PAGE + 1)
+    assert made == [PAGE, PAGE, 3 * PAGE // 2] and more.nbytes == 3 * PAGE // 2
+    moved = shown_of(one, first)
+    assert moved is not shown and made[3:] == []
+    assert np.shares_memory(moved.lent[1, KEYS[0]], more)
 
 
 def test_what_ranks_send_is_lent_where_it_is_little() -> None:

@@ -14,6 +14,7 @@ from resident import CASES, RANDOM
 
 # Python's objects for the graph and its plan, and code of libraries that runs for the first time
 OBJECTS = 4 << 20
+COMPILER = 2 << 20  # what it keeps in a process that has compiled: 1 to 4 MiB, by how threads work
 CHOSEN = [("native", "gradients of a compiled graph", 0.4)]  # of the least work
 
 
@@ -48,5 +49,5 @@ def test_a_process_stays_within_the_budget(executor: str, name: str, share: floa
     if executor == "native":
         found = measured(executor, name, share, compiling["least"], compiling["full"])
     assert found["needed"] <= found["memory"] < found["full"]
-    for taken in (*found["taken"], *compiling["taken"][1:]):
+    for taken in (*found["taken"], *[one - COMPILER for one in compiling["taken"][1:]]):
         assert 0.5 * found["needed"] <= taken <= found["needed"] + OBJECTS

@@ -60,9 +60,10 @@ class World:
         self.ended: dict[int, float] = {}
         self.groups: dict[Lane, Any] = {}
         self.near: dict[Lane, Nearby | None] = {}  # None: these share no memory
+        self.blocks: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}  # that some ranks share
         self.polling = threading.Lock()
         self.process = os.getpid()
-        self.broken: Any = None  # the transport of a step that has failed
+        self.broken: Any = None  # what must stay of a step that has not succeeded
         self.has_left = False
         ending.install(self.mpi.COMM_WORLD.Abort)
         self.ranks = [this_rank(one) for one in range(self.count)]
@@ -242,6 +243,18 @@ class World:
         one cannot have it."""
         return self._sharing(lambda _, tell: shared(ranks.index(self.rank), nbytes, tell), ranks)
 
+    def block(self, use: str, ranks: tuple[int, ...], nbytes: int) -> np.ndarray | None:
+        """At least so many bytes that these ranks share for a use, the same ones in each step until
+        more are asked for; as `shared`."""
+        known = self.blocks.get((use, ranks))
+        if known is not None and known.nbytes >= nbytes:
+            return known
+        more = 0 if known is None else 3 * known.nbytes // 2  # sizes that grow make few blocks
+        found = self.shared(ranks, max(nbytes, more))
+        if found is not None:
+            self.blocks[use, ranks] = found
+        return found
+
     def _sharing(
         self,
         make: Callable[[int, Tell], Any],
@@ -296,6 +309,11 @@ class World:
             self.poll()
             time.sleep(LONGEST_PAUSE)
         self.mpi.Request.Waitall(sent)
+
+
+def share_memory() -> bool:
+    """Whether the ranks of the job share memory; taken for granted until they have joined."""
+    return os.environ.get(TRANSPORT, "") != "mpi" if _world is None else _world.shares_memory
 
 
 _world: World | None = None

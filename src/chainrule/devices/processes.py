@@ -120,12 +120,14 @@ def run_as_rank(
     InputError on all ranks where they were given different steps, batches, numbers or states.
     """
     shares = begun(world, split, state, batch, numbers)
+    world.broken = kept = []  # if it fails, its buffers stay: messages may still come
     program = split.programs[world.rank]
     shown = shown_of(world, split)
     code = codes(split.code, split.replicas_read, shown.arrays)
     transport = MPITransport(
         world, program, shares.messages, lambda key: _name(split, key.value, key.micro_batch), shown
     )
+    kept.append(transport)
     where = folder()
 
     def noted(number: int) -> Callable[[Any], Any]:
@@ -153,27 +155,24 @@ def run_as_rank(
             clock.commit = begun, perf_counter()
         return True
 
-    try:
-        compiled = [noted(number) for number in range(len(split.pieces))]
-        with blas_held_to(split.threads):
-            commit = split.commits.at[world.rank], committed
-            watch = None if clock is None else clock.watch
-            there = {**first(program), **shown.own}
-            found = run_program(
-                program, split.pieces, compiled, there, transport, watch, commit, split.note
-            )
-        transport.finish()
-        if clock is not None:
-            clock.sums = transport.helper.log
-        results = {key.value: np.asarray(array, order="C") for key, array in found.items()}
-        for number, root in shares.told:
-            if world.rank != root:
-                kind = shares.messages.types[number]
-                results[number] = np.empty(kind.shape, kind.dtype)
-            world.broadcast(results[number], root)
-    except BaseException:
-        world.broken = transport  # its buffers stay: messages may still come
-        raise
+    compiled = [noted(number) for number in range(len(split.pieces))]
+    with blas_held_to(split.threads):
+        commit = split.commits.at[world.rank], committed
+        watch = None if clock is None else clock.watch
+        there = {**first(program), **shown.own}
+        found = run_program(
+            program, split.pieces, compiled, there, transport, watch, commit, split.note
+        )
+    transport.finish()
+    if clock is not None:
+        clock.sums = transport.helper.log
+    results = {key.value: np.asarray(array, order="C") for key, array in found.items()}
+    for number, root in shares.told:
+        if world.rank != root:
+            kind = shares.messages.types[number]
+            results[number] = np.empty(kind.shape, kind.dtype)
+        world.broadcast(results[number], root)
+    world.broken = None
     if where is not None:
         where.note(f"has done its part of step {state.steps + 1}")
     return results
@@ -320,7 +319,7 @@ def _agree(
 
 def _digest(split: Split) -> int:
     """What the ranks compare: graphs, their constants, programs, version."""
-    found = hashlib.sha256(f"{VERSION}|{split.text}|{split.programs}".encode())
+    found = hashlib.sha256(f"{VERSION}|{split.text}|{split.programs}|{split.lent}".encode())
     for piece in split.pieces:
         found.update(structural_hash(piece.graph.nodes).encode())
         for node in piece.graph.nodes:

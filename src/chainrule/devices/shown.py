@@ -3,7 +3,7 @@ their sums of gradients, and stages what they send."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -25,11 +25,16 @@ if TYPE_CHECKING:
 class Shown:
     """Arrays that lie in memory which ranks share: `arrays` of all replicas, by replica and number,
     of which this rank has its `own` from the beginning of a step; and `lent`, by the rank that
-    sends them, and key, those that messages leave there."""
+    sends them, and key, those that messages leave there.
+
+    They are there for a step, and all ranks agree before the next one: steps of all splits use the
+    same `blocks`, by what for and whose they are.
+    """
 
     arrays: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
     own: Mapping[Key, np.ndarray] = field(default_factory=dict)
     lent: Mapping[tuple[int, Key], np.ndarray] = field(default_factory=dict)
+    blocks: Mapping[tuple[str, tuple[int, ...]], np.ndarray] = field(default_factory=dict)
 
     def has(self, one: AllReduce) -> bool:
         """Whether the values of a sum are shown."""
@@ -42,65 +47,68 @@ class Shown:
             own[...] = array
 
 
+Block = Callable[[str, tuple[int, ...], int], np.ndarray]
 _known: WeakKeyDictionary[Split, Shown] = WeakKeyDictionary()
 
 
 def shown_of(world: World, split: Split) -> Shown:
-    """What this rank and others show each other; made once, when all of them call it.
+    """What this rank and others show each other in a step; all of them call it.
 
     StateError where there is no memory for it.
     """
-    if split not in _known:
-        _known[split] = _shown_of(world, split)
-    return _known[split]
+    known = _known.get(split)
+    if known is None or any(world.blocks.get(key) is not one for key, one in known.blocks.items()):
+        known = _known[split] = _shown_of(world, split)
+    return known
 
 
 def _shown_of(world: World, split: Split) -> Shown:
-    lent = _lent(world, split)
+    blocks: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
+
+    def block(use: str, ranks: tuple[int, ...], nbytes: int) -> np.ndarray:
+        memory = world.block(use, ranks, max(nbytes, PAGE))
+        if memory is None:
+            raise StateError(
+                f"the ranks {ranks} find no {nbytes} bytes of memory to share, for {use}",
+                hint="give this machine or container more memory, or the process more open files "
+                "(ulimit -n), or set CHAINRULE_TRANSPORT=mpi: then all is sent by messages",
+            )
+        blocks[use, ranks] = memory
+        return memory
+
+    lent = _lent(split, world.rank, block) if world.shares_memory else {}
     sums = [one for one in split.shown if world.rank in one.group]
     if not sums:
-        return Shown(lent=lent)
+        return Shown(lent=lent, blocks=blocks)
     (group,) = {one.group for one in sums}
     types = {key: split.values[key.value][1] for one in sums for key in one.keys}
     keys = sorted(types, key=lambda key: (-int(types[key].nbytes), key))  # large ones first
     *starts, end = accumulate([_room(int(types[key].nbytes)) for key in keys], initial=0)
     row = max(-(-end // PAGE), 1) * PAGE
-    memory = _shared(world, group, len(group) * row, "for their gradients")
+    memory = block("gradients", group, len(group) * row)
     arrays = {
         (replica, key.value): _array(memory[replica * row + start :], types[key])
         for replica in range(len(group))
         for key, start in zip(keys, starts, strict=True)
     }
     place = group.index(world.rank)
-    return Shown(arrays, {key: arrays[place, key.value] for key in keys}, lent)
+    return Shown(arrays, {key: arrays[place, key.value] for key in keys}, lent, blocks)
 
 
-def _lent(world: World, split: Split) -> dict[tuple[int, Key], np.ndarray]:
-    """Where this rank and others leave what they send; a block for each sender and its readers."""
+def _lent(split: Split, rank: int, block: Block) -> dict[tuple[int, Key], np.ndarray]:
+    """Where a rank and others leave what they send; a block for each sender and its readers."""
     groups: dict[tuple[int, ...], list[Key]] = {}
     for (owner, key), readers in split.lent.items():
         groups.setdefault((owner, *readers), []).append(key)
     found: dict[tuple[int, Key], np.ndarray] = {}
     for ranks, keys in sorted(groups.items()):  # in the same order on all ranks
-        if world.rank in ranks:
+        if rank in ranks:
             types = [split.values[key.value][1] for key in keys]
             *starts, end = accumulate([_room(int(one.nbytes)) for one in types], initial=0)
-            memory = _shared(world, ranks, max(end, PAGE), "for what they send each other")
+            memory = block("what one of them sends", ranks, end)
             for key, start, type_ in zip(keys, starts, types, strict=True):
                 found[ranks[0], key] = _array(memory[start:], type_)
     return found
-
-
-def _shared(world: World, ranks: tuple[int, ...], nbytes: int, why: str) -> np.ndarray:
-    """So many bytes that these ranks share; StateError where there are none."""
-    memory = world.shared(ranks, nbytes)
-    if memory is None:
-        raise StateError(
-            f"the ranks {ranks} find no {nbytes} bytes of memory to share, {why}",
-            hint="give this machine or container more memory, or set CHAINRULE_TRANSPORT=mpi: then "
-            "all is sent by messages",
-        )
-    return memory
 
 
 def _room(nbytes: int) -> int:

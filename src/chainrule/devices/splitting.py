@@ -223,7 +223,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
             if node in one.name_of or making.number[node] not in values:
                 values[making.number[node]] = names[node], node.type
     groups = () if step.devices is None else step.devices.groups
-    lends = not any(one.memory_nbytes for one in groups) and _share_memory()
+    has_limits = any(one.memory_nbytes for one in groups)
     where = ", ".join(f"{name}={size}" for name, size in sorted(at.items()))
     text = (
         f"{step.parts.whole.graph.name} in {step.parts.count} parts with {where}, {step.stages} "
@@ -257,7 +257,7 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         sizes[step.parts.size],
         frozenset(making.kept_values),
         replicas_read,
-        lent(programs, {one: type_ for one, (_, type_) in values.items()}) if lends else {},
+        {} if has_limits else lent(programs, {one: kind for one, (_, kind) in values.items()}),
     )
 
 
@@ -266,16 +266,9 @@ def _see_each_other(step: ParallelStep) -> bool:
     only its share of them."""
     if launched() is None or step.replicas == 1:
         return step.replicas > 1
-    return step.replicas <= MOST_READ and _share_memory()
-
-
-def _share_memory() -> bool:
-    """Whether ranks are processes that share memory."""
-    if launched() is None:
-        return False
     from chainrule.devices.mpi import join
 
-    return join().shares_memory
+    return step.replicas <= MOST_READ and join().shares_memory
 
 
 def placed_step(

@@ -26,8 +26,9 @@ from chainrule.devices.instructions import (
     ReduceScatter,
     Run,
 )
+from chainrule.devices.job import launched
 from chainrule.devices.messages import Lent
-from chainrule.devices.one_program import compiled_nbytes
+from chainrule.devices.one_program import compiled_nbytes, is_one_program
 from chainrule.devices.pieces import Piece
 from chainrule.devices.reports.memory_text import text
 from chainrule.devices.reports.piece_runs import PieceRuns
@@ -186,11 +187,13 @@ def memory_of(step: ParallelStep, split: Split, sizes: Mapping[str, int]) -> Par
     runs = PieceRuns(split.pieces, split.compiled, executor_of(executor).traits)
     lying = _lying_of_data(step, split, values)
 
+    lent = split.lent if _leaves_messages(step) else {}
+
     def sent_nbytes(sender: int, key: Key) -> int:
-        return 0 if (sender, key) in split.lent else values[key.value].nbytes
+        return 0 if (sender, key) in lent else values[key.value].nbytes
 
     ranks = tuple(
-        _Followed(program, split.pieces, values, runs, lying, split.lent).followed(
+        _Followed(program, split.pieces, values, runs, lying, lent).followed(
             waiting_nbytes(split.programs, program.rank, sent_nbytes)
         )
         for program in split.programs
@@ -198,6 +201,15 @@ def memory_of(step: ParallelStep, split: Split, sizes: Mapping[str, int]) -> Par
     name = step.parts.whole.graph.name
     analysed = partial(compiled_nbytes, step, split)
     return ParallelMemory(name, dict(sizes), executor, step.stages, ranks, step.ways, analysed)
+
+
+def _leaves_messages(step: ParallelStep) -> bool:
+    """Whether ranks are processes that leave messages in memory which they share."""
+    if launched() is None or is_one_program(step):
+        return False
+    from chainrule.devices.mpi import share_memory
+
+    return share_memory()
 
 
 def _lying_of_data(
@@ -245,9 +257,9 @@ class _Followed:
             for key in one.keys if isinstance(one, Clear) else ():  # the rank makes them
                 self.there[key] = values[key.value]
                 self.lies[key] = outline_in_c_order(values[key.value].node)
-        both = [key for (owner, key), others in lent.items() if program.rank in (owner, *others)]
-        self.given += [replace(values[key.value], kind=MESSAGES) for key in both]
         self.given += self._constants()
+        both = [key for (owner, key), others in lent.items() if program.rank in (owner, *others)]
+        self.places = [replace(values[key.value], kind=MESSAGES) for key in both]
 
     def _constants(self) -> list[Value]:
         """The arrays that the pieces of this rank hold, each once."""
@@ -340,13 +352,13 @@ class _Followed:
                 self.there.pop(key, None)
 
     def _nbytes(self) -> int:
-        arrays = (*self.given, *self.there.values())
+        arrays = (*self.given, *self.places, *self.there.values())
         return sum(one.nbytes for one in arrays) + sum(self.blocks.values())
 
     def _held(self, rows: Sequence[tuple[str, str, int]]) -> tuple[Held, ...]:
         """What is there, those of the same name together, and what an instruction adds."""
         found: Counter[tuple[str, str, int]] = Counter()
-        for value in self.given:
+        for value in (*self.given, *self.places):
             found[value.name, value.kind, value.nbytes] += 1
         for key, value in self.there.items():
             kind = MESSAGES if key.value in self.received else value.kind
