@@ -60,6 +60,28 @@ def test_a_loop_is_compiled_once_however_long_it_is() -> None:
     assert short.count("\n") == long.count("\n") and "while" in long
 
 
+def test_a_scan_notes_failures_where_there_can_be_some() -> None:
+    def smooth(x, ts):
+        return cr.scan(lambda c, t: (np.tanh(c + t), c), x, ts)
+
+    def powers(x, ts):  # a negative one fails, which is found while the body is traced
+        return cr.scan(lambda c, t: (c**t, c), x, ts)
+
+    def outputs(made: XlaProgram) -> tuple[Any, Any]:
+        with jax_here.wide():
+            return jax_here.jax_here().eval_shape(made.code.jitted, *made.code.taken)
+
+    _, noted = outputs(program(smooth, x=float64[3], ts=float64[5]))
+    assert noted == ()
+    _, (noted,) = outputs(program(powers, x=int64[()], ts=int64[5]))
+    assert noted.shape == () and noted.dtype == bool
+    x, ts = np.array(2), np.array([1, 2, 0, 3, 1])
+    xla, reference = (cr.compile(powers, executor=one)(x, ts) for one in ("xla", "reference"))
+    for found, wanted in zip(xla, reference, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    same_refusal(EvaluationError, powers, x, np.array([1, 2, -1, 3, 1]))
+
+
 def test_loops_go_back_through_what_they_did_not_keep() -> None:
     def grown(x):
         return cr.while_loop(lambda s: np.sum(s) < 60, lambda s: s * 1.5 + 1, x, max_steps=40)

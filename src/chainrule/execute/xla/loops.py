@@ -1,7 +1,8 @@
 """Loops and choices as JAX has them: they are compiled once, however often a body is done.
 
 These are methods of a `Space`, of which bodies are evaluated by `space.body`: that gives whether
-the body failed, which a loop carries to its end.
+the body failed, which a while loop carries to its end; a scan whose body cannot fail has nothing
+of it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.execute.xla.jax_here import jax_here
-from chainrule.graph.body import Body
+from chainrule.graph.body import Body, inner_nodes
+from chainrule.primitives.primitive import Gather, Library
 
 if TYPE_CHECKING:
     from chainrule.execute.xla.tracing import Space
@@ -29,16 +31,27 @@ def scan(
     count = len(states)
 
     def iterate(carry: Any, rows: Any) -> Any:
-        failed, *before = carry
+        flags, before = carry
         wrong, outputs = space.body(body, [*fixed, *before, *rows])
-        return (failed | wrong, *outputs[:count]), tuple(outputs[count:])
+        noted = [] if wrong is False else [wrong]
+        if flags:
+            flags, noted = [flags[0] | wrong], []
+        return (flags, outputs[:count]), (noted, outputs[count:])
 
-    carry, stacks = jax_here().lax.scan(
-        iterate, (_false(), *states), tuple(slices), length=length, reverse=reverse
+    flags = [_false()] if _is_doubtful(body) else []
+    (flags, after), (noted, stacks) = jax_here().lax.scan(
+        iterate, (flags, list(states)), tuple(slices), length=length, reverse=reverse
     )
-    failed, *after = carry
-    space.fail(failed)
-    return after, list(stacks)
+    for wrong in (*flags, *noted):
+        space.fail(wrong.any())
+    return after, stacks
+
+
+def _is_doubtful(body: Body) -> bool:
+    """Whether iterations carry a flag from the beginning: those with indices or linear algebra.
+    Where another one may fail, the flags of all are kept, which takes longer."""
+    nodes = (*body.graph.nodes, *inner_nodes(body.graph))
+    return any(isinstance(node.primitive.kernel, Gather | Library) for node in nodes)
 
 
 def cond(
@@ -49,7 +62,7 @@ def cond(
     def branch(body: Body) -> Any:
         def evaluated(*arrays: Any) -> Any:
             failed, outputs = space.body(body, arrays)
-            return (failed, *outputs)
+            return (_traced(failed), *outputs)
 
         return evaluated
 
@@ -148,7 +161,7 @@ def _forth(
 
     def holds(state: Sequence[Any]) -> tuple[Any, Any]:
         failed, (found,) = space.body(condition, [*fixed, *state])
-        return failed, found
+        return _traced(failed), found
 
     def goes_on(carry: Any) -> Any:
         failed, on, number, _, _ = carry
@@ -175,4 +188,8 @@ def _forth(
 
 
 def _false() -> Any:
-    return jax_here().numpy.zeros((), bool)
+    return _traced(False)
+
+
+def _traced(failed: Any) -> Any:
+    return jax_here().numpy.asarray(failed, bool)

@@ -76,7 +76,7 @@ class Space:
         self._doubt()
 
     def body(self, body: Body, arrays: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """Whether a body failed on these arrays, and its outputs."""
+        """Whether a body failed on these arrays, False if it cannot, and its outputs."""
         inner = Space(self.foreign, numbers=self.numbers, in_parts=self.in_parts)
         graph = body.graph
         values = {item.node: one for item, one in zip(graph.inputs, arrays, strict=True)}
@@ -84,8 +84,7 @@ class Space:
             evaluate(inner, self.in_parts.parts, values)
         else:
             inner.evaluate(graph.nodes, values)
-        failed = jax_here().numpy.asarray(inner.failed, bool)
-        return failed, [values[node] for _, node in graph.outputs]
+        return inner.failed, [values[node] for _, node in graph.outputs]
 
     exp2, sinh, cosh = functions.exp2, functions.sinh, functions.cosh
     log1p, arctanh, power = functions.log1p, functions.arctanh, functions.power
