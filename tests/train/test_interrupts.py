@@ -51,10 +51,12 @@ def interruptions(call: Any) -> Any:
         sys.settrace(trace)
         try:
             call()
+            raised = False
         except KeyboardInterrupt:
-            pass
+            raised = True
         finally:
             sys.settrace(before)
+        assert raised is came, "the interrupt was swallowed"
         yield place
         if not came:
             return

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from executors import needs_native
 
 import chainrule as cr
 from chainrule import float64, int64
@@ -59,6 +60,7 @@ def test_steps_of_several_sizes_share_a_state_that_stays_on_the_device(steps: An
         J = xla(state, given)
         assert type(J) is np.float64
         np.testing.assert_allclose(J, reference(wanted, given), rtol=1e-12)
+        assert not state.home.others  # which would keep what was given away
         assert set(state.home.newer) == set(state)
     before = state.home.away["W1"]
     same(state, wanted)
@@ -152,6 +154,16 @@ def test_executors_may_take_turns_on_a_state(steps: Any) -> None:
         given = batch(8)
         step(state, given)
         steps[1](wanted, given)
+    same(state, wanted)
+
+
+@needs_native
+def test_native_steps_may_come_in_between(steps: Any) -> None:
+    """On memory that they update in place, the short way, too."""
+    state, wanted = (one.init(**WEIGHTS) for one in steps)
+    native, given = step_by("native"), batch(8)
+    for step in (native, native, steps[0], native, native, steps[0], steps[0], native):
+        np.testing.assert_allclose(step(state, given), steps[1](wanted, given), rtol=1e-11)
     same(state, wanted)
 
 
