@@ -160,6 +160,7 @@ def test_nothing_is_compared_with_the_name_of_an_executor() -> None:
 # `execute/overhead.py`: how many threads BLAS has is known there; `machine_code/forks.py` asks by
 # name whether threads of the pool are loaded.
 MAY_IMPORT_NATIVE = {
+    "devices/adding.py",  # receives into memory that compiled code has let go of
     "devices/cores.py",  # shares out the threads of compiled code, and of BLAS
     "devices/given.py",  # sums in memory that compiled code has let go of
     "advice/batch/study.py",  # asks for the threads of compiled code
