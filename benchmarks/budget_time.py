@@ -4,14 +4,13 @@
 
 Each program runs in fresh processes, in which the step without a budget and those within budgets
 take turns, each with a new state, new scratch memory and a new batch: where arrays lie decides some
-percent, and each process has places of its own.  Measured is the median over the processes of each
-one's median ratio; predicted is what the first process says.
+percent, and each process has places of its own.  So each process predicts and then measures, and
+medians over the processes are compared.  Of the calls of a turn the least counts, both ways; with
+one thread its CPU time, so that other processes matter little.
 
 Budgets of `native` are percents of the bytes that the plan without one saves for the backward pass,
 those of `reference` of all that a run allocates at its peak: much of that needs no recomputation.
-Of the calls of a turn the least counts, both ways; with one thread its CPU time, so that other
-processes matter little.  A cell
-is "estimated, run / measured" extra time in percent: estimated by the record of speeds, run
+A cell is "estimated, run / measured" extra time in percent: estimated by the record of speeds, run
 beforehand on made-up arrays (`measure=True`), and measured by training.  * marks a prediction that
 is off by more than 20 % of the measured extra time, and by more than 2 points.  The status is 1
 where a prediction by runs is.
@@ -99,12 +98,13 @@ def _call(step: Any, program: Program) -> Callable[[], Any]:
 
 
 def of_processes(found: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The rows of the first process, with the medians of what all of them measured."""
+    """The rows with the medians of what each process predicted and measured, and all of these."""
     rows = [dict(one) for one in found[0]]
     for place, row in enumerate(rows):
-        extras = [one[place]["measured_extra"] for one in found]
-        row["measured"] = median(one[place]["measured"] for one in found)
-        row["measured_extra"], row["measured_extras"] = median(extras), extras
+        for name in (*HOW, "measured"):
+            extras = [one[place][f"{name}_extra"] for one in found]
+            row[name] = median(one[place][name] for one in found)
+            row[f"{name}_extra"], row[f"{name}_extras"] = median(extras), extras
     return rows
 
 
