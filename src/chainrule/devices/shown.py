@@ -3,8 +3,7 @@ their sums of gradients, and stages what they send."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -83,7 +82,7 @@ def _shown_of(world: World, split: Split) -> Shown:
     (group,) = {one.group for one in sums}
     types = {key: split.values[key.value][1] for one in sums for key in one.keys}
     keys = sorted(types, key=lambda key: (-int(types[key].nbytes), key))  # large ones first
-    *starts, end = accumulate([_room(int(types[key].nbytes)) for key in keys], initial=0)
+    *starts, end = _places([types[key] for key in keys])
     row = max(-(-end // PAGE), 1) * PAGE
     memory = block("gradients", group, len(group) * row)
     arrays = {
@@ -103,17 +102,22 @@ def _lent(split: Split, rank: int, block: Block) -> dict[tuple[int, Key], np.nda
     found: dict[tuple[int, Key], np.ndarray] = {}
     for ranks, keys in sorted(groups.items()):  # in the same order on all ranks
         if rank in ranks:
+            keys.sort(key=lambda key: -int(split.values[key.value][1].nbytes))  # as gradients
             types = [split.values[key.value][1] for key in keys]
-            *starts, end = accumulate([_room(int(one.nbytes)) for one in types], initial=0)
+            *starts, end = _places(types)
             memory = block("what one of them sends", ranks, end)
             for key, start, type_ in zip(keys, starts, types, strict=True):
                 found[ranks[0], key] = _array(memory[start:], type_)
     return found
 
 
-def _room(nbytes: int) -> int:
-    """The bytes up to where another array may begin."""
-    return -(-nbytes // alignment_of(nbytes)) * alignment_of(nbytes)
+def _places(types: Iterable[ArrayType]) -> list[int]:
+    """Where arrays of some types begin that lie one behind the other, and where another one may."""
+    found = [0]
+    for one in types:
+        alignment = alignment_of(int(one.nbytes))
+        found.append(found[-1] + -(-int(one.nbytes) // alignment) * alignment)
+    return found
 
 
 def _array(memory: np.ndarray, type_: ArrayType) -> np.ndarray:

@@ -186,7 +186,6 @@ def memory_of(step: ParallelStep, split: Split, sizes: Mapping[str, int]) -> Par
     values = values_of(step, split)
     runs = PieceRuns(split.pieces, split.compiled, executor_of(executor).traits)
     lying = _lying_of_data(step, split, values)
-
     lent = split.lent if _leaves_messages(step) else {}
 
     def sent_nbytes(sender: int, key: Key) -> int:
