@@ -1,7 +1,8 @@
 """Time every case against the peers: one command, a table and JSON.
 
     python benchmarks/run.py [--cases PATTERN ...] [--processes 3] [--threads 2] [--json FILE]
-                             [--quick] [--executor native|reference] [--levels all avx2]
+                             [--quick [--compiled]] [--torch-cache FOLDER]
+                             [--executor native|reference] [--levels all avx2]
 
 README.md tells how times are taken.  Ends with status 1 where results disagree.
 """
@@ -44,11 +45,11 @@ class Plan:
     timing: Timing
 
 
-def plan(processes: int, quick: bool) -> Plan:
+def plan(processes: int, quick: bool, compiled: bool) -> Plan:
     """In full: 20 rounds in each process, and as many first calls as an interval needs."""
     if quick:
-        skip = {"torch.compile": "left out by --quick"}
-        return Plan(processes, 5, processes, 0, skip, Timing())
+        skip = {} if compiled else {"torch.compile": "left out by --quick"}
+        return Plan(processes, 5, processes, int(compiled), skip, Timing())
     return Plan(processes, 20, max(6, processes), processes, {}, Timing())
 
 
@@ -179,6 +180,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also saves the table beside it, as .md")
     parser.add_argument("--quick", action="store_true", help="few rounds, no torch.compile")
+    parser.add_argument("--compiled", action="store_true", help="torch.compile also with --quick")
+    parser.add_argument(
+        "--torch-cache", type=Path, help="where torch.compile finds what an earlier run compiled"
+    )
     parser.add_argument("--executor", default="native", choices=("native", "reference"))
     parser.add_argument(
         "--levels",
@@ -208,7 +213,7 @@ def measure(given: argparse.Namespace, level: str) -> Iterator[dict[str, Any]]:
     """All that is found at a level, after each case."""
     rows = {case.name: case for case in CASES}
     first_rows = {FIRST + case.name: case for case in CASES if case.trains}
-    how = plan(given.processes, given.quick)
+    how = plan(given.processes, given.quick, given.compiled)
     request = {"threads": given.threads, "executor": given.executor, "level": level}
     found: dict[str, Any] = {
         "command": sys.argv[1:],
@@ -219,7 +224,8 @@ def measure(given: argparse.Namespace, level: str) -> Iterator[dict[str, Any]]:
         "cases": [],
         "first_calls": [],
     }
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as own:
+        cache = str(given.torch_cache.resolve() / level) if given.torch_cache else own
         for name in chosen([*rows, *first_rows], given.cases):
             print(f"{name} ({level}) ...", file=sys.stderr, flush=True)
             if name in rows:
