@@ -68,11 +68,10 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[int, Key], np
         found.update({(self.rank, key): np.copy(one) for key, one in zip(keys, sums, strict=True)})
         return sums
 
-    def helped(self: ThreadTransport, one: AllReduce, arrays: Any) -> float:
-        ready = add(self, one, arrays)
+    def helped(self: ThreadTransport, one: AllReduce, arrays: Any) -> None:
+        add(self, one, arrays)
         pairs = zip(one.keys, arrays, strict=True)
         found.update({(self.rank, key): np.copy(array) for key, array in pairs})
-        return ready
 
     def exchanged(name: str) -> Any:
         def noted(self: ThreadTransport, one: Any, arrays: Any) -> list[np.ndarray]:

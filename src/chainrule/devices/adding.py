@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -31,24 +30,16 @@ def add_in_place(
     ranks: tuple[int, ...],
     what: What,
     by_helper: bool = False,
-) -> float:
-    """Adds arrays in C order of some ranks, in the order of ranks; gives the time at which all
-    had begun.
+) -> None:
+    """Adds arrays in C order of some ranks, in the order of ranks.
 
     Each rank adds its slice of all arrays, and all gather the slices.
     """
     others = [one for one in ranks if one != world.rank]
-    comm, times = world.group(ranks, by_helper), list[float]()
-
-    def meet() -> None:
-        world.wait(comm.Ibarrier(), what, others)
-        times.append(time.perf_counter())
-
-    near = world.nearby(ranks, by_helper)
+    comm, near = world.group(ranks, by_helper), world.nearby(ranks, by_helper)
     if near is not None:
-        near.add(arrays, meet)
-        return times[0] if times else time.perf_counter()
-    meet()
+        near.add(arrays, lambda: world.wait(comm.Ibarrier(), what, others))
+        return
     for bucket in _buckets(arrays):
         if len(bucket) == 1:  # often as large as a bucket: it is not copied
             _add_into(world, comm, bucket[0], ranks, what)
@@ -58,7 +49,6 @@ def add_in_place(
         ends = np.cumsum([part.size for part in bucket])[:-1]
         for part, sums in zip(bucket, np.split(whole, ends), strict=True):
             part[...] = sums
-    return times[0]
 
 
 def _add_into(
@@ -76,15 +66,14 @@ def _add_into(
     out, into = [*sizes], [own.nbytes] * count
     out[place] = into[place] = 0
     sent = [bytes_of(array), (out, places_of(sizes)), byte]
-    world.together(
-        comm, others, what, comm.Alltoallv, sent, [bytes_of(parts), (into, places_of(into)), byte]
-    )
+    got = [bytes_of(parts), (into, places_of(into)), byte]
+    world.wait(comm.Ialltoallv(sent, got), what, others)
     total, *rest = [*parts[:place], own, *parts[place:]]
     for one in rest[:-1]:
         total = np.add(total, one, out=parts[0])
     np.add(total, rest[-1], out=own)
     every = [bytes_of(array), (sizes, places_of(sizes)), byte]
-    world.together(comm, others, what, comm.Allgatherv, world.mpi.IN_PLACE, every)
+    world.wait(comm.Iallgatherv(world.mpi.IN_PLACE, every), what, others)
 
 
 def _buckets(arrays: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:

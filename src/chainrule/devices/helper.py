@@ -10,9 +10,10 @@ from time import perf_counter
 import numpy as np
 
 from chainrule.devices.instructions import AllReduce
+from chainrule.devices.system import woken_promptly
 from chainrule.devices.workers import in_thread
 
-Add = Callable[[AllReduce, Sequence[np.ndarray]], float]
+Add = Callable[[AllReduce, Sequence[np.ndarray]], None]
 
 
 class _Sum:
@@ -27,21 +28,26 @@ class _Sum:
 class Helper:
     """Adds up one sum after the other, in the order in which they were begun.
 
-    `add` adds the arrays of a sum in place, and gives the time at which all ranks had begun it.
-    `log` has the sums that are there, each with that time and the one of its end.
+    `add` adds the arrays of a sum in place.  `log` has the sums that are there, each with the times
+    at which this rank began it and at which it was there.
     """
 
     def __init__(self, add: Add, name: str) -> None:
         self.add, self.name = add, name
         self.begun: dict[AllReduce, _Sum] = {}
         self.log: list[tuple[AllReduce, float, float]] = []
-        self._queue: SimpleQueue[_Sum | None] | None = None
+        self._queue: SimpleQueue[_Sum | None] = SimpleQueue()
+        self._works = False
+
+    def start(self) -> None:
+        """Lets the thread wait for sums: one that starts while the rank computes starts late."""
+        if not self._works:
+            self._works = True
+            in_thread(self._work, self.name)
 
     def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
         """Begins a sum, and goes on."""
-        if self._queue is None:
-            self._queue = SimpleQueue()
-            in_thread(self._work, self.name)
+        self.start()
         self.begun[one] = _Sum(one, arrays)
         self._queue.put(self.begun[one])
 
@@ -54,18 +60,21 @@ class Helper:
 
     def close(self) -> None:
         """Lets the thread end after what was begun."""
-        if self._queue is not None:
-            self._queue.put(None)
+        self._queue.put(None)
 
     def _work(self) -> None:
-        assert self._queue is not None
+        with woken_promptly():
+            self._add_up()
+
+    def _add_up(self) -> None:
         failed: BaseException | None = None
         while (found := self._queue.get()) is not None:
             found.error = failed
             if failed is None:
                 try:
-                    ready = self.add(found.one, found.arrays)
-                    self.log.append((found.one, ready, perf_counter()))
+                    begun = perf_counter()
+                    self.add(found.one, found.arrays)
+                    self.log.append((found.one, begun, perf_counter()))
                 except BaseException as error:
                     found.error = failed = error
             found.arrays = ()

@@ -64,6 +64,7 @@ class World:
         self.polling = threading.Lock()
         self.process = os.getpid()
         self.broken: Any = None  # what must stay of a step that has not succeeded
+        self.abandoned: list[Any] = []  # operations that did not end: their arrays must stay
         self.has_left = False
         ending.install(self.mpi.COMM_WORLD.Abort)
         self.ranks = [this_rank(one) for one in range(self.count)]
@@ -105,6 +106,7 @@ class World:
                 if gone and not noticed:
                     noticed = time.monotonic()
                 if gone and time.monotonic() > noticed + GRACE:
+                    self.abandoned.append(request)
                     raise StateError(
                         f"{self.ranks[self.rank]} {what()}, but {self.ranks[gone[0]]} has ended",
                         hint="all ranks take the same number of steps",

@@ -58,9 +58,8 @@ class Transport(Protocol):
         """This rank's parts, along axes, of what `all_reduce` gives; in C order."""
         ...
 
-    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
-        """Makes such a sum in the arrays themselves, which are in C order; gives the time at which
-        all ranks had begun."""
+    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
+        """Makes such a sum in the arrays themselves, which are in C order."""
         ...
 
     def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import platform
 import signal
+import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
+SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # the number of the system call
+SCHED_ATTR = "IIQiIQQQ"  # struct sched_attr of <linux/sched/types.h>, in its first version
+SHORT_SLICE = 100_000  # nanoseconds: the least that Linux takes
 SHARED_MEMORY = "/dev/shm/mpich_shm_"  # what MPICH leaves where a job is killed
 
 
@@ -17,6 +23,31 @@ def end_with_parent() -> None:
     """From now on, this process is killed when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+@contextmanager
+def woken_promptly() -> Iterator[None]:
+    """Lets this thread work soon after it wakes, also where another one keeps its core busy.
+
+    It asks Linux for short slices of time: since Linux 6.12, a thread with shorter ones goes before
+    others, which it would wait for up to 3 ms otherwise.  It gets no more time in all.
+    """
+    _ask_for_slices(SHORT_SLICE)
+    try:
+        yield
+    finally:
+        _ask_for_slices(0)
+
+
+def _ask_for_slices(nanoseconds: int) -> None:
+    """Of this thread; 0 for the usual ones.  Where that cannot be, nothing changes."""
+    number = SCHED_SETATTR.get(platform.machine())
+    if sys.platform != "linux" or number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
+        return
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    size = struct.calcsize(SCHED_ATTR)
+    asked = struct.pack(SCHED_ATTR, size, os.SCHED_OTHER, 0, nice, 0, nanoseconds, 0, 0)
+    ctypes.CDLL(None).syscall(number, 0, asked, 0)
 
 
 def shared_memory_of(pid: int) -> set[str]:

@@ -171,9 +171,8 @@ class ThreadTransport:
             boxes.taken(group, number)
         return parts
 
-    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> float:
-        """Adds arrays of all ranks of a group in place, in the order of ranks; gives the time at
-        which all had begun.
+    def add(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
+        """Adds arrays of all ranks of a group in place, in the order of ranks.
 
         Each rank adds a slice of them, and copies the others' slices.
         """
@@ -181,9 +180,8 @@ class ThreadTransport:
             replica = one.group.index(self.rank)
             for key, array in zip(one.keys, arrays, strict=True):
                 self.boxes.shown[replica, key.value] = array
-            return perf_counter()
+            return
         parts = self.boxes.meet((one.keys, "begun"), self.rank, arrays, one.group)
-        ready = perf_counter()
         flat = [[array.reshape(-1) for array in parts[rank]] for rank in one.group]
         place, count = one.group.index(self.rank), len(one.group)
         for number, own in enumerate(flat[place]):
@@ -194,7 +192,6 @@ class ThreadTransport:
                 if other != place:
                     here = _slice(own, other, count)
                     own[here] = found[number][here]
-        return ready
 
 
 def _slice(array: np.ndarray, place: int, count: int) -> slice:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from chainrule.devices.helper import Helper
 from chainrule.devices.instructions import (
     AllGather,
     AllReduce,
+    Begin,
     Key,
     Program,
     Receive,
@@ -49,6 +49,8 @@ class MPITransport:
         self.sent: deque[tuple[Any, Key, int, np.ndarray]] = deque()
         self.left: set[Key] = set()  # of what is lent
         self.helper = Helper(partial(self.add, by_helper=True), "chainrule helper")
+        if any(isinstance(one, Begin) and not shown.has(one.sum) for one in program.instructions):
+            self.helper.start()
         self._post()
 
     def send(self, key: Key, array: np.ndarray, to: int) -> None:
@@ -96,14 +98,14 @@ class MPITransport:
         exchange = partial(self.world.exchange_bytes, ranks=one.group, what=lambda: what)
         return added_parts(arrays, one.axes, len(one.group), exchange)
 
-    def add(self, one: AllReduce, arrays: Sequence[np.ndarray], by_helper: bool = False) -> float:
-        """Adds arrays of a group in place; gives the time at which all ranks had begun."""
+    def add(self, one: AllReduce, arrays: Sequence[np.ndarray], by_helper: bool = False) -> None:
+        """Adds arrays of a group in place."""
         if self.shown.has(one):
             for key, array in zip(one.keys, arrays, strict=True):
                 self.shown.show(key, array)
-            return perf_counter()
+            return
         what = f"adds {len(one.keys)} values with the ranks {one.group}"
-        return add_in_place(self.world, arrays, one.group, lambda: what, by_helper)
+        add_in_place(self.world, arrays, one.group, lambda: what, by_helper)
 
     def begin(self, one: AllReduce, arrays: Sequence[np.ndarray]) -> None:
         """Begins a sum, and goes on."""

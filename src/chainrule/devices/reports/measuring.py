@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 class Clock:
     """Notes when each instruction of a rank ends.
 
-    `sums` are those that its helper has added up, each with the times at which all ranks had begun
-    it and at which it was there; `commit` when it waited for all ranks before the update.
+    `sums` are those that its helper has added up, each with the times at which it began and at
+    which it was there; `commit` when it waited for all ranks before the update.
     """
 
     def __init__(self) -> None:
@@ -127,9 +127,9 @@ def measured(
             if isinstance(one, COLLECTIVES) and one not in split.shown:
                 started.setdefault((rank, one.group), []).append(clocks[rank].times[at] - zero)
     helped = {
-        (rank, one): (ready - zero, end - zero)
+        (rank, one): (start - zero, end - zero)
         for rank, clock in enumerate(clocks)
-        for one, ready, end in clock.sums
+        for one, start, end in clock.sums
     }
     exchanges: list[Exchange] = []
     for rank, (program, clock) in enumerate(zip(split.programs, clocks, strict=True)):
@@ -162,7 +162,8 @@ def measured(
                     start = all_there
                 case Await(begun):
                     doing = WAITING
-                    there_all, added = helped[rank, begun]
+                    there_all = max(helped[other, begun][0] for other in begun.group)
+                    _, added = helped[rank, begun]
                     waited = max(0.0, min(end, added) - max(start, there_all))
                     nbytes = sum(values[key.value].nbytes for key in begun.keys)
                     exchanges.append(Exchange(rank, nbytes, there_all, added, waited))
