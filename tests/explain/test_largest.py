@@ -139,6 +139,8 @@ def test_questions_without_an_answer_are_refused() -> None:
         ("1.5 KiB", 1536),
         ("16 kb", 16_000),
         ("1,000 MB", 10**9),
+        ("1,536.5 KiB", 1_573_376),
+        (np.array(12), 12),
         ("2TiB", 2 << 40),
         ("12 B", 12),
     ],
@@ -147,7 +149,10 @@ def test_amounts_are_read(amount: Any, nbytes: int) -> None:
     assert nbytes_of(amount) == nbytes
 
 
-@pytest.mark.parametrize("wrong", ["8 iB", "GiB", "-1", -1, True, 1.5, "8 GiB free", None, "1e9"])
+WRONG = ["8 iB", "GiB", "-1", -1, True, 1.5, "8 GiB free", None, "1e9", "1,5 GiB", np.array([9, 9])]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_other_amounts_are_refused(wrong: Any) -> None:
     with pytest.raises(InputError, match="not an amount of memory"):
         nbytes_of(wrong)
