@@ -190,3 +190,27 @@ def test_a_run_of_the_reference_executor_counts_its_bytes_once(monkeypatch):
     first = len(counted)
     run(x=x)
     assert first and len(counted) == first
+
+
+def solving(x: cr.float64["40 40"], W: cr.float64["40 40"]) -> Any:
+    a = np.exp(x @ W) + 40 * np.eye(40)
+    J = np.sum(np.linalg.solve(a, np.sin(a)) ** 2)
+    return J
+
+
+@needs_native
+@pytest.mark.parametrize("is_within", [False, True])
+def test_factors_that_two_routines_share_are_named_and_counted(is_within: bool) -> None:
+    """They are no values of the graph, but lie in memory while most is in use."""
+    graph = cr.backward(cr.trace(solving), wrt="W")
+    memory = None
+    if is_within:
+        with pytest.raises(MemoryLimitError, match=r"%\d+ +13,120\n") as error:
+            graph.memory(executor="native", memory=0)
+        memory = error.value.needed_nbytes
+    report = graph.memory(executor="native", memory=memory)
+    beside = set(report.main.alive_at_peak) - set(report.main.names[node] for node in graph.nodes)
+    assert {report.main.alive_at_peak[name] for name in beside} == {40 * 41 * 8}
+    assert report.main.parts["saved intermediates"] >= 40 * 41 * 8
+    assert sum(report.main.parts.values()) == report.main.peak_nbytes
+    assert "another graph" not in str(graph.compile(executor="native", memory=memory).plan())

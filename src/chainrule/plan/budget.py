@@ -99,7 +99,7 @@ def with_works(plan: Plan, works: Sequence[Work]) -> Plan:
 
 
 def _stored_so(plan: Plan, found: Storage) -> Plan:
-    schedule = found.schedule(plan.graph)
+    schedule = found.schedule(plan.schedule.graph)  # which has factors of matrices, too
     works = tuple(found.works)
     return replace(plan, schedule=schedule, works=works, load_nbytes=found.load_nbytes)
 

@@ -176,7 +176,8 @@ class _Planner:
         self.factors = factors_of(needed.nodes, roles_of(needed))
         if self.factors:  # what routines read beside the nodes of the graph
             needed = needed.replace(nodes=with_factors(needed.nodes, self.factors))
-            self.computed = graph.replace(nodes=with_factors(graph.nodes, self.factors))
+            every = dict.fromkeys((*graph.nodes, *needed.nodes))  # %3 is the same with factors
+            self.computed = graph.replace(nodes=tuple(every))
         self.graph, self.roles = needed, roles_of(self.computed)
         self.results = [
             node for node in dict.fromkeys(results) if self.roles[node] is not Role.GIVEN

@@ -18,7 +18,7 @@ from chainrule.graph.words import names_of
 from chainrule.plan.products.formula import operand_text
 from chainrule.plan.speeds import SPEEDS
 from chainrule.primitives.logic import cast
-from chainrule.schedule.records import Compute
+from chainrule.schedule.records import Compute, Schedule
 from chainrule.schedule.usage import Life, Usage, usage_of
 
 if TYPE_CHECKING:
@@ -58,13 +58,15 @@ class RunMemory:
 
     @cached_property
     def names(self) -> Mapping[Node, str]:
-        """What every node of the graph is called, also those without a name: `%7`.
+        """What every node of the graph is called, also those without a name: `%7`, and what the
+        executor computes beside them (the factors of a matrix).
 
         Those that only rearrange or pad a value are called after it: `pad(x)`.
         """
-        found, named = names_of(self.graph), self.graph.name_of
+        graph = self.usage.schedule.graph
+        found, named = names_of(graph), graph.name_of
         taken = set(found.values())
-        for node in self.graph.nodes:
+        for node in graph.nodes:
             if node not in named:
                 text = operand_text(node, found.__getitem__, named)
                 if text not in taken:
@@ -218,8 +220,9 @@ def run_memory_of(
     schedule = program.schedule({node: one.outline(node) for node, one in lies.items()})
     usage = usage_of(schedule, results, block=traits.one_block, copied=copied)
     forward = _forward_of(graph, objectives) if graph.gradients else set(graph.nodes)
+    forward |= _beside(usage.schedule, graph, forward)
     saved = saved_values(usage.schedule, forward)
-    kinds = kinds_of(graph, saved, parameters, state, carried, results)
+    kinds = kinds_of(usage.schedule.graph, saved, parameters, state, carried, results)
     return RunMemory(graph, usage, kinds, program)
 
 
@@ -235,3 +238,16 @@ def _forward_of(graph: Graph, objectives: Collection[Node]) -> set[Node]:
             break
         forward.add(node)
     return forward
+
+
+def _beside(schedule: Schedule, graph: Graph, forward: Collection[Node]) -> set[Node]:
+    """What forward propagation reads that is no node of the graph: factors of a matrix."""
+    beside = {*schedule.graph.nodes} - {*graph.nodes} if schedule.graph is not graph else set()
+    reading = (one for one in schedule.instructions if isinstance(one, Compute))
+    return {
+        node
+        for one in reading
+        if beside and any(node in forward for node in (*one.nodes, *one.inner))
+        for node in one.reads
+        if node in beside
+    }
