@@ -27,9 +27,34 @@ def test_close_is_within_the_factor_on_both_sides():
         True,
         False,
     ]
-    assert times.is_close(0.0, 0.4)  # nothing is as good as half a nanosecond
-    told = times.share([(100.0, 100.0), (10.0, 900.0), (3000.0, 2500.0), (1000.0, 6500.0)])
-    assert told == ("50% of 4 instructions, 50% of 2 of 1000 ns and more, 26.0% of the time")
+    assert times.is_close(0.0, 25.0)  # a tick of the clock more than nothing
+    assert not times.is_close(0.0, 40.0) and not times.is_close(100.0, 20.0)
+    found = [timed(*pair) for pair in [(100, 100), (10, 900), (3000, 2500), (1000, 6500)]]
+    said = "50% of 4 instructions, 50% of 2 of 1000 ns and more, 26.0% of the time"
+    assert times.share(found) == said
+
+
+def timed(predicted, measured, number=1):
+    return times.Timed("tiny", number, "8×2", "loops 8 x 2", float(predicted), float(measured))
+
+
+def test_instructions_that_are_always_outside_are_told_from_those_that_swing():
+    """Three processes, in each of which three instructions are measured."""
+    turns = [
+        [timed(100, 110, 1), timed(200, swings, 2), timed(5000, 2000, 3)]
+        for swings in (210, 900, 190)
+    ]
+    *lines, step, first, second, third, never = times.told(turns, every=False)
+    assert [line.split()[4:8] for line in lines] == [
+        ["0.95", "1/3", "tiny", "2"],
+        ["2.50", "3/3", "tiny", "3"],
+    ]
+    assert lines[0].split()[:4] == ["0.200", "0.210", "0.190", "0.900"]
+    assert step == "tiny: whole step predicted 2.28, 1.76, 2.30 times as long"
+    assert first.startswith("all: 67% of 3 instructions") and third.startswith("all: 67% of 3")
+    assert second.startswith("all: 33% of 3 instructions, 0% of 1 of 1000 ns and more")
+    assert never == "outside in every process: 1 of 3"
+    assert len(list(times.told(turns, every=True))) == len(lines) + 1 + 5
 
 
 @pytest.mark.skipif(native_refusal() is not None, reason=str(native_refusal()))
