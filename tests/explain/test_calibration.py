@@ -1,4 +1,4 @@
-"""This machine is measured once, and that is kept; plans do not depend on it."""
+"""This machine is measured by the first processes, and that is kept; plans do not depend on it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MADE = replace(
     instruction=17.25,
     crowding=1.5,
     numpy=replace(KNOWN.numpy, call=1234.5),
-    memory=(Level(2.0**19, 150.0), Level(2.0**24, 90.0, 40.0), Level(2.0**62, 35.0, 200.0)),
+    memory=(Level(2.0**19, 150.0), Level(2.0**24, 90.0, 20.0), Level(2.0**62, 35.0, 300.0)),
 )
 
 
@@ -67,7 +67,12 @@ def step_of():
     return cr.training_step(objective, "W", cr.sgd(0.1), executor="native", W=W)
 
 
-def test_a_machine_is_measured_once_for_each_number_of_threads(calibrated, monkeypatch):
+@pytest.fixture
+def once(monkeypatch):
+    monkeypatch.setattr(calibration, "TIMES", 1)
+
+
+def test_a_machine_is_measured_once_for_each_number_of_threads(calibrated, once, monkeypatch):
     first = calibration.speeds_here(WIDTH, 1)
     assert first == calibration.speeds_here(WIDTH, 1) and calibrated == [1]
     assert list(flat(astuple(first))) == pytest.approx(list(flat(astuple(MADE))), abs=1e-6)
@@ -78,6 +83,31 @@ def test_a_machine_is_measured_once_for_each_number_of_threads(calibrated, monke
     monkeypatch.setattr(calibration, "_processor", lambda: "another one")
     calibration.speeds_here(WIDTH, 1)
     assert calibrated == [1, 2, 1]
+
+
+def test_the_first_processes_measure_and_the_least_counts(calibrated, monkeypatch):
+    """One was disturbed while it went through memory, one while BLAS multiplied, one by others."""
+
+    def level(speed):
+        return (*MADE.memory[:-1], replace(MADE.memory[-1], nbytes_each_nanosecond=speed))
+
+    times = iter(
+        [
+            replace(MADE, memory=level(20.0), others=1.0, multiply_add=0.25, blas=1.5),
+            replace(MADE, memory=level(40.0), others=3.0, multiply_add=0.25, blas=3.0),
+            replace(MADE, memory=level(30.0), others=2.0, multiply_add=0.5, blas=1.0),
+            replace(MADE, memory=level(90.0)),
+        ]
+    )
+    monkeypatch.setattr(measured_speeds, "measured", lambda effort, threads: next(times))
+    found = []
+    for _ in range(5):  # processes
+        monkeypatch.setattr(calibration, "_known", {})
+        found.append(calibration.speeds_here(WIDTH, 1))
+    assert [one.memory[-1].nbytes_each_nanosecond for one in found] == [20, 40, 40, 40, 40]
+    assert [one.others for one in found] == [1.0] * 5
+    assert [one.multiply_add * one.blas for one in found] == pytest.approx([0.375] * 5)
+    assert len(list(times)) == 1 and calibration.TIMES == 3
 
 
 def test_times_are_those_of_the_calibration_and_plans_are_not(calibrated, monkeypatch):
@@ -206,6 +236,7 @@ from chainrule.explain.cost import calibration, measured_speeds
 made = []
 true = measured_speeds.measured
 measured_speeds.measured = lambda *given: made.append(1) or true(*given)
+calibration.TIMES = 1
 from chainrule.machine_code.target import host_target
 found = calibration.speeds_here(host_target().vector_nbytes, 1)
 print(len(made), found)

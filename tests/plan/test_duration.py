@@ -327,7 +327,7 @@ def test_code_comes_from_where_it_lies():
     near = replace(made.speeds, memory=(Level(2.0**20, 50.0), Level(2.0**62, 50.0, 100.0)))
     (work,) = made.works
     here, gone = (work_nanoseconds(work, near, Lying({}, code=one)) for one in (0, 2.0**30))
-    assert gone - here > 300  # some lines, one after another
+    assert gone - here > 200  # more than a line
 
 
 def test_a_loop_takes_what_it_copies():

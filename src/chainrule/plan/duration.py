@@ -22,6 +22,7 @@ from chainrule.plan.nest_duration import (
     moving,
     nests_nanoseconds,
     shared,
+    together,
 )
 from chainrule.plan.numpy_duration import iterations, node_nanoseconds
 from chainrule.plan.products.calls import Call
@@ -59,9 +60,14 @@ def plan_nanoseconds(plan: Plan, speeds: Speeds, since: float = 0.0) -> tuple[in
     """About how long each instruction of a plan takes that runs again and again; from the beginning
     of one run to that of the next, `since` bytes are touched in all, or what it touches."""
     written = [one.nodes for one in plan.computes]
-    found = lying_in(plan.places, written, [code_of(work) for work in plan.works], since)
-    pairs = zip(plan.works, found, strict=True)
-    return tuple([work_nanoseconds(work, speeds, lying) for work, lying in pairs])
+    codes = [code_of(work) for work in plan.works]
+    taken: tuple[int, ...] = ()
+    for _ in range(2 if speeds.others else 1):  # others bring more, the longer it all takes
+        others = [speeds.others * one for one in taken]
+        found = lying_in(plan.places, written, codes, since, others)
+        pairs = zip(plan.works, found, strict=True)
+        taken = tuple([work_nanoseconds(work, speeds, lying) for work, lying in pairs])
+    return taken
 
 
 def work_nanoseconds(work: Work, speeds: Speeds, lying: Lying = TOGETHER) -> int:
@@ -258,9 +264,10 @@ def _product(gemm: Gemm, tiles: Tiles | None, itemsize: int, speeds: Speeds) -> 
     steps = _stepping(gemm, tiles, lanes, itemsize, speeds) * count * k
     packed = tiles.groups * m * k if tiles.packs else 0
     packed += tiles.stacks(gemm) * n * k if tiles.packs_strips else 0
-    tiled = (speeds.tile + _writing(gemm, tiles, lanes, itemsize, speeds)) * count
-    tiled *= -(-gemm.k // tiles.depth)
-    return max(multiplied, steps) + tiled + speeds.packing * packed
+    count *= -(-gemm.k // tiles.depth)
+    written = _writing(gemm, tiles, lanes, itemsize, speeds) * count
+    multiplied = together(max(multiplied, steps), written)
+    return multiplied + speeds.tile * count + speeds.packing * packed
 
 
 def _stepping(gemm: Gemm, tiles: Tiles, lanes: int, itemsize: int, speeds: Speeds) -> float:

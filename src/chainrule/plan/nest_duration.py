@@ -20,17 +20,20 @@ from chainrule.plan.roles import nbytes_of
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.weights import Weight, weight
 from chainrule.plan.work import Work
+from chainrule.primitives.affine import Affine
 
 # Of what is done at the same time, how much of all but the longest is on top.
 OVERLAP = 0.3
 LINE = 64  # bytes that come together
+PAGE = 4096  # of the next one the first bytes are waited for again; then it is seen that more come
 # The nearest cache: so many sets of lines, and so many lines in each.
 SETS, WAYS = 64, 8
 # Bytes of code: of an instruction; of a sweep and of its loop's ends; what begins and ends the sum
 # of a row; what brings rows into tiles and back.
 INSTRUCTION, SWEEP, FOLD, TILES = 8, 50, 150, 400
-# How much of a line of code is waited for, as the processor fetches the next ones ahead.
-WAITED = 0.25
+# How much of the first line of code is waited for, and of each, as the processor fetches ahead.
+FIRST, WAITED = 0.5, 0.125
+ALONE = 2.0  # how many times as long a line takes as in a row of them, as nobody fetches it ahead
 TOGETHER = Lying({})  # arrays that lie where they have room together
 
 
@@ -49,7 +52,7 @@ def nests_nanoseconds(
         for one, share in zip(layouts, shares, strict=True)
     )
     far = speeds.shared(_far(layouts, speeds, lying), min(shares, default=1.0))
-    return _together(computing, far)
+    return together(computing, far)
 
 
 def _far(layouts: Sequence[NestLayout], speeds: Speeds, lying: Lying) -> float:
@@ -58,13 +61,16 @@ def _far(layouts: Sequence[NestLayout], speeds: Speeds, lying: Lying) -> float:
     found = done = 0.0
     touched: dict[Node, float] = {}
     for one in layouts:
-        nodes = _moved_nbytes(one.nest, one.row_count * prod(one.nest.columns))
-        together = sum(nodes.values())
-        again = {node: done + together - touched[node] for node in nodes if node in touched}
-        here = lying._replace(since={**lying.since, **again}) if again else lying
+        nodes = _moved_nbytes(one.nest)
+        whole = sum(nodes.values())
+        again = {node: done + whole - touched[node] for node in nodes if node in touched}
+        here = lying
+        if again:
+            others = {**lying.others, **dict.fromkeys(again, 0.0)}
+            here = lying._replace(since={**lying.since, **again}, others=others)
         found += moving(nodes, speeds, here, speeds.memory[0].nbytes)
         touched |= dict.fromkeys(nodes, done)
-        done += together
+        done += whole
     return found
 
 
@@ -81,19 +87,22 @@ def moving(
 
     What is written over what is read does not come again.
     """
-    together = sum(nodes.values())
+    whole = sum(nodes.values())
     found = 0.0
+    waits: list[float] = []
     for node, nbytes in nodes.items():
-        among = lying.since.get(node, together)
+        among, others = lying.since.get(node, whole), lying.others.get(node, 0.0)
         if among > nearest and node not in lying.overwriting:
-            found += speeds.moving(nbytes, among)
-        found += speeds.starting(among)
-    return found
+            found += speeds.moving(nbytes, among, others)
+        if node not in lying.writes:
+            pages = 1 + min(nbytes / PAGE, 1.0)
+            waits.append(pages * speeds.starting(among, others))
+    return found + together(*waits)
 
 
-def _together(*parts: float) -> float:
+def together(*parts: float) -> float:
     """What several parts of one thing take that are done at the same time."""
-    longest = max(parts)
+    longest = max(parts, default=0.0)
     return longest + OVERLAP * (sum(parts) - longest)
 
 
@@ -118,7 +127,7 @@ def code_of(work: Work) -> Hashable:
 def fetching(layouts: Sequence[NestLayout], speeds: Speeds, lying: Lying) -> float:
     """About how long the code of nests takes to come from where it lies."""
     lines = sum(_code_nbytes(one, speeds) for one in layouts) / LINE
-    return speeds.starting(lying.code) * (1 + WAITED * lines)
+    return speeds.starting(lying.code, lying.code_others) * (FIRST + WAITED * lines)
 
 
 def _code_nbytes(layout: NestLayout, speeds: Speeds) -> float:
@@ -137,7 +146,7 @@ def _code_nbytes(layout: NestLayout, speeds: Speeds) -> float:
 def _computing(layout: NestLayout, speeds: Speeds, lying: Lying) -> float:
     """About how long a nest takes on one thread, its arrays in the nearest caches."""
     if layout.lanes is not None:
-        return layout.turns * _of_group(layout, layout.lanes, speeds)
+        return layout.turns * _of_group(layout, layout.lanes, speeds, lying)
     lanes = max(layout.width, 1)
     *outer, columns = layout.nest.columns or (1,)
     vectors = prod(outer) * -(-columns // lanes)
@@ -146,7 +155,13 @@ def _computing(layout: NestLayout, speeds: Speeds, lying: Lying) -> float:
         each = _of_vector(sweep, lanes, speeds, columns * prod(outer), lying)
         row += vectors * each + speeds.row + _before(sweep, speeds)
         row += _waiting(sweep, speeds, is_last=is_last)
-    return layout.row_count * row
+    return layout.row_count * row + _ending(layout, speeds)
+
+
+def _ending(layout: NestLayout, speeds: Speeds) -> float:
+    """About how long the last vector takes to be ready, with which nothing else is computed."""
+    last = [one.computes for one in layout.sweeps if not one.is_empty][-1:]
+    return speeds.latency * sum(_total(one, speeds).operations for one in last)
 
 
 def _swept(layout: NestLayout) -> list[tuple[Sweep, bool]]:
@@ -177,7 +192,7 @@ def _total(instances: Sequence[Instance], speeds: Speeds) -> Weight:
     return Weight(sum(one.operations for one in weights), sum(one.dividing for one in weights))
 
 
-def _of_group(layout: NestLayout, rows: RowLanes, speeds: Speeds) -> float:
+def _of_group(layout: NestLayout, rows: RowLanes, speeds: Speeds, lying: Lying) -> float:
     """About how long a nest takes for as many rows as a vector has lanes."""
     moves = sum(vector_moves(rows, tile) * tile.count for tile in rows.stores.values())
     for tile in rows.loads.values():
@@ -190,14 +205,14 @@ def _of_group(layout: NestLayout, rows: RowLanes, speeds: Speeds) -> float:
         accesses += sum(1 + one.fold for one in sweep.stores)
         access = speeds.access * accesses
         access += sum(
-            _apart(rows.width, nbytes_of(one.source or one.node), speeds)
+            _apart(rows.width, one.source or one.node, speeds, lying)
             for one in sweep.computes
             if one.kind is Kind.GATHER
         )
         folded = len(sweep.folds) + sum(one.fold for one in sweep.stores)
         total = _total(sweep.computes, speeds)
         computing = speeds.operations(total.operations + folded)
-        each = _together(computing, speeds.operation * total.dividing, access)
+        each = together(computing, speeds.operation * total.dividing, access)
         found += prod(layout.nest.columns) * each
         if not is_last:
             found += _waiting(sweep, speeds, is_last=is_last)
@@ -227,19 +242,20 @@ def _of_vector(
             case Kind.GATHER if not any(index.inner for index in one.operands):
                 access += at(one.source, one.place[-1], itemsize)  # a row that was found before
             case Kind.GATHER | Kind.LOOKUP:
-                access += _apart(lanes, nbytes_of(one.source or one.node), speeds)
+                access += _apart(lanes, one.source or one.node, speeds, lying)
     folded = len(sweep.folds)
     for store in sweep.stores:
         folded += store.fold
         if any(one.inner for one in store.indices):
-            access += _apart(lanes, nbytes_of(store.node), speeds)
+            access += _apart(lanes, store.node, speeds, lying)
         if not store.fold:
-            access += at(store.node, store.place[-1], store.node.dtype.itemsize)
+            times = speeds.scatter if store.place[-1] not in (0, 1) else 1.0
+            access += times * at(store.node, store.place[-1], store.node.dtype.itemsize)
         elif store.indices or store.place[-1]:  # not in a register: read and written
             access += 2 * speeds.access
     total = _total([one for one in sweep.computes if one.kind is not Kind.LOOKUP], speeds)
     computing = speeds.operations(total.operations + folded) + masks
-    return _together(computing, speeds.operation * total.dividing, access)
+    return together(computing, speeds.operation * total.dividing, access)
 
 
 def crossing(speeds: Speeds) -> float:
@@ -267,22 +283,36 @@ def conflicting(lines: int, step: int, speeds: Speeds) -> float:
     return max(1 - WAYS * sets / lines, 0.0) * speeds.conflict / sets
 
 
-def _apart(lanes: int, nbytes: int, speeds: Speeds) -> float:
-    """About how long elements take that lie anywhere in so many bytes: of more than the nearest
-    cache holds, a whole line comes for each."""
-    line = speeds.moving(LINE, nbytes) if nbytes > CACHE_NBYTES else 0.0
+def _apart(lanes: int, node: Node, speeds: Speeds, lying: Lying) -> float:
+    """About how long elements take that lie anywhere in an array: of more than the nearest cache
+    holds, a whole line comes for each."""
+    nbytes, line = nbytes_of(node), 0.0
+    if nbytes > CACHE_NBYTES:
+        since, others = lying.since.get(node, 0.0), lying.others.get(node, 0.0)
+        line = ALONE * speeds.moving(LINE, max(nbytes, since), others)
     return lanes * (speeds.lane + line)
 
 
-def _moved_nbytes(nest: LoopNest, points: int) -> dict[Node, int]:
+def _moved_nbytes(nest: LoopNest) -> dict[Node, int]:
     """The bytes that a nest reads and writes of each array."""
-    nodes: dict[Node, int] = {}
+    sizes = (*nest.rows, *nest.columns)
+    places: dict[Node, dict[Affine, int]] = {}
     for one in nest.instances:
         if one.kind in (Kind.LOAD, Kind.GATHER) and one.source is not None:
-            nodes[one.source] = _most(one, points)
-    return nodes | {one.node: nbytes_of(one.node) for one in nest.stores}
+            touched = prod(sizes) if one.operands else _elements(one.place, sizes, one.source)
+            places.setdefault(one.source, {})[one.place] = touched
+    for store in nest.stores:
+        touched = prod(sizes) if store.indices else _elements(store.place, sizes, store.node)
+        places.setdefault(store.node, {})[store.place] = touched
+    return {
+        node: min(sum(here.values()) * node.dtype.itemsize, nbytes_of(node))
+        for node, here in places.items()
+    }
 
 
-def _most(one: Instance, points: int) -> int:
-    assert one.source is not None
-    return min(nbytes_of(one.source), points * one.source.dtype.itemsize)
+def _elements(place: Affine, sizes: Sequence[int], array: Node) -> int:
+    """How many elements of an array come for those at the places of an address: whole lines."""
+    steps = [(abs(step), size) for step, size in zip(place[1:], sizes, strict=True) if step]
+    nearest = min((step for step, size in steps if size > 1), default=1)
+    together = max(LINE // array.dtype.itemsize, 1)
+    return min(nearest, together) * prod(size for _, size in steps)

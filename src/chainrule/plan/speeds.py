@@ -56,10 +56,10 @@ class Speeds:
     Of loops: `operation` is one instruction on a whole vector, twice as long for those after the
     `window`-th on the same one, as the processor then sees none of the next vector; `access` a load
     or store of one in one line of a cache, `mask` a load of one of booleans, `lane` that of an
-    element that does not lie beside the next; `conflict` one of which the nearest cache lost the
-    line, where all lines are in one set.  `row` is what a row takes beside its columns; where a
-    sweep over it needs the sums of the one before, it waits for `reduction`, and for the `latency`
-    of each instruction.
+    element that does not lie beside the next, `scatter` times as long to store; `conflict` one of
+    which the nearest cache lost the line, where all lines are in one set.  `row` is what a row
+    takes beside its columns; where a sweep over it needs the sums of the one before, it waits for
+    `reduction`, and for the `latency` of each instruction.
     Of products: `multiply_add` is that of two vectors, `tile` what a tile takes beside them,
     `packing` an element, `product` a call; BLAS takes `blas` times as long as tiles.
     `instruction` is what each begins with, `alone` in a loop that one thread does, `sharing` what
@@ -67,7 +67,8 @@ class Speeds:
     memory, and often a core), `exchanging` a byte of computed matrices that threads multiply
     together, as another one wrote some.  Of a loop that Python goes through, with a compiled body,
     `loop` is what it does before the first iteration, `iteration` what it does in each.
-    `memory` are the levels, the nearest first; the last holds everything.
+    `memory` are the levels, the nearest first; the last holds everything.  Into the one before it,
+    other processors bring `others` bytes in a nanosecond.
     """
 
     vector_nbytes: int
@@ -89,6 +90,8 @@ class Speeds:
     blas: float = 1.0
     crowding: float = 1.0
     exchanging: float = 0.0
+    others: float = 0.0
+    scatter: float = 1.0
     alone: float = 5.0
     loop: float = 150_000.0
     iteration: float = 10000.0
@@ -103,30 +106,32 @@ class Speeds:
         """About how long NumPy takes to copy so many bytes into new arrays."""
         return self.moving(2 * nbytes) + self.numpy.fresh * nbytes
 
-    def moving(self, nbytes: float, among: float = 0.0) -> float:
+    def moving(self, nbytes: float, among: float = 0.0, others: float = 0.0) -> float:
         """About how long so many bytes take between memory and vectors, read or written once, that
-        are touched again and again among so many in all."""
+        are touched again and again among so many in all, and so many of other processors."""
         found = 0.0
-        for part, level in self._levels(max(nbytes, among)):
+        for part, level in self._levels(max(nbytes, among), others):
             found += part / level.nbytes_each_nanosecond
         return nbytes * found
 
-    def starting(self, among: float) -> float:
+    def starting(self, among: float, others: float = 0.0) -> float:
         """About how long the first bytes of such an array take to come."""
-        return sum(part * level.starting for part, level in self._levels(among))
+        return sum(part * level.starting for part, level in self._levels(among, others))
 
-    def _levels(self, nbytes: float) -> Iterator[tuple[float, Level]]:
+    def _levels(self, nbytes: float, others: float) -> Iterator[tuple[float, Level]]:
         """Where so many bytes lie that are touched again and again: the parts of them and levels.
         Of up to twice as many as a level holds, some are still there."""
         rest = 1.0
-        for one in self.memory[:-1]:
-            part = rest * min(max(2 - nbytes / one.nbytes, 0.0), 1.0)
+        *nearer, farthest = self.memory
+        for one in nearer:
+            touched = nbytes + others if one is nearer[-1] else nbytes
+            part = rest * min(max(2 - touched / one.nbytes, 0.0), 1.0)
             if part:
                 yield part, one
             rest -= part
             if not rest:
                 return
-        yield rest, self.memory[-1]
+        yield rest, farthest
 
     def shared(self, nanoseconds: float, busiest: float) -> float:
         """What takes so long on one thread, on several of which the busiest does so much of it."""
@@ -186,9 +191,10 @@ SPEEDS = {
         memory=(
             Level(2**15, 150.0),
             Level(2**18, 60.0),
-            Level(2**26, 30.0, 40.0),
-            Level(2**62, 12.0, 200.0),
+            Level(2**26, 30.0, 20.0),
+            Level(2**62, 12.0, 300.0),
         ),
+        scatter=1.8,
     ),
     32: Speeds(
         vector_nbytes=32,
@@ -209,8 +215,8 @@ SPEEDS = {
         memory=(
             Level(2**15, 150.0),
             Level(2**19, 60.0),
-            Level(2**25, 34.0, 40.0),
-            Level(2**62, 16.0, 200.0),
+            Level(2**25, 34.0, 20.0),
+            Level(2**62, 16.0, 300.0),
         ),
         window=45.0,
     ),

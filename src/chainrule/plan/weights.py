@@ -72,6 +72,7 @@ TAKEN = {
     "atan": (31, 50),
     "fmax_nan": (2, 2),
     "fmin_nan": (2, 2),
+    "where": (0.5, 0.5),
     "pow": (390, 440),
     "fmod": (230, 130),
 }
@@ -142,7 +143,7 @@ def _weight(expression: str, double: bool, wide: bool) -> Weight:
     return Weight(total if dividing else max(total, SIMPLE), dividing)
 
 
-def function_weight(name: str, double: bool, wide: bool) -> int:
+def function_weight(name: str, double: bool, wide: bool) -> float:
     """The same for a call of a function, in float32 or float64, with AVX-512 or without."""
     if name.startswith("threefry"):
         return CIPHER

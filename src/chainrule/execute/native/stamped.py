@@ -72,14 +72,28 @@ class Stamped:
         found: list[np.ndarray] = []
         begun = perf_counter()
         while len(found) <= runs or perf_counter() - begun < seconds:
-            if not self.machine.call(self.plan.graph, self.context):
-                program = NativeProgram(self.plan.graph, self.results, self.overwrites)
-                program.raise_failure(self.arrays)
-            found.append(np.diff(self.stamps @ (1_000_000_000, 1)))
+            found.append(self._run())
         ordered = np.sort(found[1:], axis=0)
         least, mean = ordered[0], np.mean(ordered[: -(-len(ordered) // 2)], axis=0)
         stamp, *taken = np.where(least < BRIEF, mean, least).tolist()
         return tuple(max(one - stamp, 0.0) for one in taken)
+
+    def after(self, seconds: float) -> float:
+        """The nanoseconds of all instructions in a run.  Between two others and this one, this core
+        did nothing for so long, and other processors went on."""
+        self._run()
+        self._run()
+        end = perf_counter() + seconds
+        while perf_counter() < end:
+            pass
+        return float(self._run()[1:].sum())
+
+    def _run(self) -> np.ndarray:
+        """The nanoseconds between stamps."""
+        if not self.machine.call(self.plan.graph, self.context):
+            program = NativeProgram(self.plan.graph, self.results, self.overwrites)
+            program.raise_failure(self.arrays)
+        return np.diff(self.stamps @ (1_000_000_000, 1))
 
 
 def _target(plan: Plan) -> Target:

@@ -1,5 +1,6 @@
-"""Measures this machine once, in a fifth of a second, and keeps that with compiled code.
+"""Measures this machine, in a fifth of a second, and keeps that with compiled code.
 
+Other processes may disturb all of it.  So the first TIMES processes measure, and the least counts.
 Predicted times are those of the machine that predicts them.  What a plan does is chosen by the
 records of `plan.speeds`: bits of results must not depend on how busy a machine was.
 """
@@ -19,9 +20,10 @@ from chainrule.machine_code.target import Target, host_target, native_refusal
 from chainrule.plan.speeds import LOOPS, PRODUCTS, InNumPy, Level, Speeds, speeds_of
 
 VARIABLE = "CHAINRULE_CALIBRATION"
-FORMAT = 4  # of how it is measured
+FORMAT = 5  # of how it is measured
+TIMES = 3
 UNIT = 1e-6  # numbers are kept as integers of so much: up to 70 ms and 70 TB a second
-OTHERS = "instruction", "sharing", "blas", "crowding", "exchanging"
+OTHERS = "instruction", "sharing", "blas", "crowding", "exchanging", "others"
 MOST = 1e6  # of any number that is kept, but for the bytes of levels
 
 _known: dict[str, Speeds] = {}
@@ -30,20 +32,22 @@ _known: dict[str, Speeds] = {}
 @dataclass(frozen=True)
 class Stored:
     """What was measured, in UNITs: the numbers in the order of `_numbers`, and of each level of
-    memory its bytes (of the last, which has no end, -1), its speed and how it starts."""
+    memory its bytes (of the last, which has no end, -1), its speed and how it starts; and how often
+    it was measured."""
 
     numbers: tuple[int, ...]
     levels: tuple[tuple[int, ...], ...]
+    times: int
     data: bytes = b""
 
 
 def speeds_here(vector_nbytes: int, threads: int) -> Speeds:
     """The speeds by which times of plans for vectors of this size are predicted on this machine.
 
-    Measured when they are asked for first, and read from the user's cache folder after that: they
-    are kept for each processor, set of instructions, BLAS and number of threads.  Those of the
-    record where nothing can be measured: without native code, for a plan for another kind of
-    processor, and with CHAINRULE_CALIBRATION=0.
+    Measured when they are asked for first, by the first TIMES processes that do, and read from the
+    user's cache folder after that: they are kept for each processor, set of instructions, BLAS and
+    number of threads.  Those of the record where nothing can be measured: without native code, for
+    a plan for another kind of processor, and with CHAINRULE_CALIBRATION=0.
     """
     known = speeds_of(vector_nbytes)
     if not _is_on() or native_refusal() is not None:
@@ -53,8 +57,11 @@ def speeds_here(vector_nbytes: int, threads: int) -> Speeds:
         return known
     key = _key(target, threads)
     if key not in _known:
-        found = _stored(key, known)
-        _known[key] = _measured(key, known, threads) if found is None else found
+        found = cache.load(key, Stored, _is_sensible)
+        if found is None or found.times < TIMES:
+            _known[key] = _measured(key, known, threads, found)
+        else:
+            _known[key] = _speeds(found, known)
     return _known[key]
 
 
@@ -92,29 +99,41 @@ def _processor() -> str:
         return ""
 
 
-def _stored(key: str, known: Speeds) -> Speeds | None:
-    stored = cache.load(key, Stored, _is_sensible)
-    return None if stored is None else _speeds(stored, known)
-
-
-def _measured(key: str, known: Speeds, threads: int) -> Speeds:
-    """What is measured now, and kept; the record where there is no memory for it."""
+def _measured(key: str, known: Speeds, threads: int, before: Stored | None) -> Speeds:
+    """What is measured now, or was before, and kept; the record where there is no memory for it."""
     from chainrule.explain.cost.measured_speeds import QUICK, UNKNOWN, measured
 
     with making:  # one at a time, and no fork meanwhile
         if key in _known:
             return _known[key]
+        otherwise = known if before is None else _speeds(before, known)
         try:
             found = measured(QUICK, threads)
         except ChainruleError:
-            return known
+            return otherwise
     if found.crowding == UNKNOWN:  # a later process may find its threads cores of their own
-        return replace(found, crowding=known.crowding)
+        return replace(found, crowding=known.crowding) if before is None else otherwise
     stored = _record(found)
     if not _is_sensible(stored):
-        return known
+        return otherwise
+    if before is not None:
+        stored = _quicker(before, stored)
     cache.store(key, stored)
     return _speeds(stored, known)  # the same in this process and in later ones
+
+
+def _quicker(before: Stored, now: Stored) -> Stored:
+    """The least times of both; of BLAS, that beside tiles."""
+    names = [name for _, name in _numbers()]
+    pairs = list(zip(before.numbers, now.numbers, strict=True))
+    least = [min(pair) for pair in pairs]
+    tiles, blas = names.index("multiply_add"), names.index("blas")
+    least[blas] = min(a * b for a, b in zip(pairs[tiles], pairs[blas], strict=True)) // least[tiles]
+    levels = [
+        (nbytes, max(first, second), start)
+        for (nbytes, first, start), (_, second, _) in zip(before.levels, now.levels, strict=True)
+    ]
+    return Stored(tuple(least), tuple(levels), before.times + 1)
 
 
 def _numbers() -> Iterator[tuple[str, str]]:
@@ -135,13 +154,15 @@ def _record(found: Speeds) -> Stored:
         )
         for place, one in enumerate(found.memory)
     )
-    return Stored(numbers, levels)
+    return Stored(numbers, levels, 1)
 
 
 def _is_sensible(stored: Stored) -> bool:
     """Whether it could have been measured: positive numbers, and levels one larger than the other
     and none quicker."""
     if len(stored.numbers) != len(list(_numbers())) or not 1 < len(stored.levels) < 10:
+        return False
+    if stored.times < 1:
         return False
     if any(len(one) != 3 for one in stored.levels):
         return False

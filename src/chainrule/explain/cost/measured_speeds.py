@@ -35,6 +35,7 @@ class Effort:
     """How much is measured: the least of so many turns, of so many seconds each, counts, as other
     processes, or other machines on the same processor, seldom disturb all of them.
 
+    Of what other processors bring into the last cache, `waits` tell.
     `together` are the seconds of a turn of all threads: a virtual machine may move a second thread
     to a core of its own only when it has worked for a tenth of a second.  `side` is of matrices,
     `length` of arrays in a cache.  `passes`: what threads pass to each other in products is
@@ -46,11 +47,12 @@ class Effort:
     together: float
     side: int
     length: int
+    waits: int
     passes: bool
 
 
-THOROUGH = Effort(3, 0.01, 0.15, 384, 2**15, passes=True)
-QUICK = Effort(2, 0.001, 0.005, 384, 2**13, passes=False)
+THOROUGH = Effort(3, 0.01, 0.15, 384, 2**15, waits=15, passes=True)
+QUICK = Effort(2, 0.001, 0.005, 384, 2**13, waits=5, passes=False)
 LARGE = 768  # a side of matrices that BLAS may multiply
 SHARED = 4, 32  # times the length of arrays, of loops that threads share
 ROWS, WIDTH, LINKS = (128, 1024), 128, 8  # of layers that threads compute: few rows, and many
@@ -63,6 +65,8 @@ FEW = 64  # a side of matrices that one thread of BLAS multiplies
 # A level holds so much of a cache of a core, and of the last one, which others share; arrays that
 # are measured have so much of it together, or so many times what the last one holds.
 HELD, SHARED_HELD, INSIDE, BEYOND, MOST_NBYTES = 0.8, 0.4, 0.3, 1.5, 1 << 27
+# Seconds after which a part of what lay in the last cache is gone, and how much is more than noise.
+WAIT, SOME = 0.004, 0.05
 NEAR = (Level(inf, inf),)  # nothing comes from farther
 MOVED = 1.5  # bytes for each of two that are read: the lines to write are fetched, too
 
@@ -97,6 +101,7 @@ def measured(effort: Effort, threads: int) -> Speeds:
         blas=large.ratio / multiplying.ratio if large.is_by_blas else 1.0,
     )
     found = replace(found, memory=tuple(_levels(found, moving)))
+    found = replace(found, others=_others(found, moving[-2], effort.waits))
     if threads == 1:
         return found
     if effort.passes:
@@ -164,6 +169,18 @@ def _levels(found: Speeds, moving: Sequence[_Probe]) -> Iterator[Level]:
         shorter = OVERLAP * (probe.by(computing) - found.instruction)
         most = min(most, MOVED * probe.nbytes / max(taken - shorter, LEAST * taken))
         yield Level(nbytes, most, level.starting)
+
+
+def _others(found: Speeds, probe: _Probe, waits: int) -> float:
+    """The bytes that other processors bring into the last cache in a nanosecond: arrays that lie
+    there are touched again after a while, and take longer by what is gone."""
+    taken = sorted(probe.stamped.after(WAIT) for _ in range(waits))[waits // 2]
+    *_, last, beyond = found.memory
+    longest = last.nbytes_each_nanosecond / beyond.nbytes_each_nanosecond  # times, if all is gone
+    gone = min((taken / probe.nanoseconds - 1) / max(longest - 1, SOME), 1.0)
+    if gone < SOME:
+        return 0.0
+    return max((1 + gone) * last.nbytes - MOVED * probe.nbytes, 0.0) / (1e9 * WAIT)
 
 
 def _lengths() -> Iterator[int]:

@@ -1,0 +1,107 @@
+"""Predicted times follow where bytes lie: which a core touched, and what others brought since."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.plan.duration import plan_nanoseconds, work_nanoseconds
+from chainrule.plan.nest_duration import FIRST, LINE, WAITED, _moved_nbytes
+from chainrule.plan.planner import plan
+from chainrule.plan.reuse import Lying, lying_in
+from chainrule.plan.speeds import SPEEDS, Level
+from chainrule.schedule.records import Buffer
+
+
+def planned(function, *shapes):
+    types = [cr.float32[" ".join(map(str, shape))] for shape in shapes]
+    graph = cr.trace(function, **dict(zip(("x", "y", "z"), types, strict=False)))
+    return plan(graph, [node for _, node in graph.outputs])
+
+
+def test_what_others_bring_into_the_last_cache_takes_room_there_alone():
+    levels = Level(1000, 20.0), Level(9000, 10.0), Level(2.0**62, 2.0, 50.0)
+    speeds = replace(SPEEDS[32], memory=levels)
+    assert speeds.moving(800, others=1e9) == 40.0  # it lies in a cache of this core
+    assert speeds.moving(800, 5000, 2000) == 80.0
+    assert speeds.moving(800, 5000, 8500) == 0.5 * 80.0 + 0.5 * 400.0
+    assert [speeds.starting(5000, one) for one in (0, 8500, 1e9)] == [0.0, 25.0, 50.0]
+
+
+def test_the_longer_a_step_takes_the_less_of_it_stays_in_a_shared_cache():
+    """Vectors of 16 KB that lie in the last cache, before and after a long product."""
+    shapes = (4096,), (256, 1024), (1024, 1024)
+    made = planned(lambda x, y, z: np.sum(y @ z) + np.sum(np.exp(x)), *shapes)
+    levels = Level(2.0**15, 50.0), Level(2.0**24, 25.0), Level(2.0**62, 5.0)
+    alone = replace(made.speeds, memory=levels)
+    plain = plan_nanoseconds(made, alone)
+    crowded = plan_nanoseconds(made, replace(alone, others=100.0))
+    more = [b - a for a, b in zip(plain, crowded, strict=True)]
+    brief = min(range(len(plain)), key=plain.__getitem__)
+    assert all(one >= 0 for one in more) and more[brief] > 0.5 * 4 * 4096 * (1 / 5 - 1 / 25)
+
+
+def test_bytes_of_others_are_those_brought_since_an_array_was_touched():
+    x, y = (cr.trace(lambda x: x, x=cr.float32[1]).inputs[0].node for _ in range(2))
+    a, b = Buffer("scratch", 0, 2**16), Buffer("scratch", 2**16, 2**16)
+    first, second = lying_in([{x: a}, {x: a, y: b}], [[x], [y]], [1, 2], others=[10.0, 100.0])
+    assert first.others == {x: 55.0} and first.code_others == 110.0
+    assert second.others == {x: 55.0, y: 110.0}
+    assert second.writes == [y] and second.code_others == 110.0
+
+
+def test_an_instruction_waits_for_what_it_reads_and_not_for_what_it_writes():
+    """Arrays that it reads begin to come together, so that most of one hides behind the other."""
+    levels = Level(1.0, 1e9), Level(2.0**62, 1e9, 1000.0)
+
+    def taken(function, *shapes):
+        made = planned(function, *shapes)
+        far = replace(made.speeds, memory=levels)
+        near = replace(made.speeds, memory=(Level(2.0**62, 1e9),))
+        return sum(plan_nanoseconds(made, far)) - sum(plan_nanoseconds(made, near))
+
+    one, two = (taken(lambda x: x + 1, (8,))), (taken(lambda x, y: x + y, (8,), (8,)))
+    code = 1000 * (FIRST + WAITED * 3)
+    assert 1000 < one < 1000 + 1.5 * code
+    assert 250 < two - one < 450
+    assert taken(lambda x: x + 1, (2048,)) - one == pytest.approx(1000, rel=0.15)  # two pages
+
+
+def test_bytes_of_an_array_count_that_a_nest_touches():
+    """Parts that lie beside each other are added up; of elements apart, their lines come."""
+
+    def moved(function, shape):
+        made = planned(function, shape)
+        nests = [layout.nest for work in made.works for layout in work.layouts]
+        (x,) = (item.node for item in made.graph.inputs)
+        return [_moved_nbytes(one).get(x, 0) for one in nests]
+
+    assert moved(lambda x: x[:64] + x[64:128] * x[128:], (192, 64)) == [192 * 64 * 4]
+    assert moved(lambda x: np.exp(x[:64]), (192, 64)) == [64 * 64 * 4]
+    assert moved(lambda x: np.exp(x[:, ::4]), (64, 64)) == [64 * 64 * 4]
+    assert moved(lambda x: np.exp(x[:, 0]), (64, 64)) == [64 * 64]
+
+
+def test_elements_that_an_index_finds_come_from_where_the_array_lies():
+    graph = cr.trace(lambda x, i: np.exp(x[i]), x=cr.float32["9000"], i=cr.int64["4096"])
+    made = plan(graph, [node for _, node in graph.outputs])
+    (work,) = made.works
+    (x, _) = (item.node for item in graph.inputs)
+    near, far = (
+        work_nanoseconds(work, made.speeds, Lying({x: since})) for since in (2.0**17, 2.0**40)
+    )
+    assert far - near > 4096 * LINE * (1 / 12 - 1 / 60)
+
+
+def test_tiles_are_written_while_others_are_computed():
+    """Columns of C that are 8 KiB apart push each other out of the nearest cache."""
+
+    def taken(conflict):
+        (work,) = planned(lambda x, y: x @ y, (512, 10), (10, 2048)).works
+        return work_nanoseconds(work, replace(SPEEDS[64], conflict=conflict, product=0.0))
+
+    hidden, small, large = (taken(one) for one in (0.0, 1.0, 10.0))
+    assert small - hidden < 0.4 * (taken(101.0) - taken(100.0)) < 0.1 * (large - hidden)
