@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from deep_programs import deep
@@ -13,6 +14,7 @@ from chainrule.errors import InputError, MemoryLimitError
 
 ROWS, PARTS = 512, 4
 PROGRAM, SMALL = deep(6, 32), deep(4, 32)
+TINY = deep(3, 8)
 
 
 @pytest.mark.slow
@@ -40,16 +42,26 @@ def test_parts_and_update_are_within_the_budget_together(executor: str) -> None:
     assert again or executor == "reference"  # where another order is enough
 
 
-@pytest.mark.slow
-def test_one_part_that_does_not_fit_says_so() -> None:
-    with pytest.raises(MemoryLimitError) as alone:
-        parts = SMALL.step(executor="reference", memory=0).micro_batched(PARTS)
-        parts.accumulating.memory(n=ROWS // PARTS)
-    nbytes = alone.value.needed_nbytes + 1000
-    step = SMALL.step(executor="reference", memory=nbytes).micro_batched(PARTS)
-    with pytest.raises(MemoryLimitError, match="needs at least") as error:
-        step(SMALL.state(step), x=SMALL.batch(ROWS))
-    assert f"what {nbytes:,} bytes leave for one of 4 parts" in "".join(error.value.__notes__)
+@WITHIN
+def test_the_amount_that_is_said_to_be_enough_for_parts_and_update_is(executor: str) -> None:
+    """It is not what is left for one part, nor what the update needs."""
+
+    def parts(memory: int) -> Any:
+        return TINY.step(cr.adam(), executor=executor, memory=memory).micro_batched(PARTS)
+
+    enough = 0
+    for nbytes in (0, -1):
+        step = parts(nbytes + (enough if nbytes < 0 else 0))
+        with pytest.raises(MemoryLimitError, match="4 parts of a batch and the update") as error:
+            step(TINY.state(step), x=TINY.batch(ROWS))
+        enough = error.value.needed_nbytes
+        assert f"at least {enough:,} bytes" in str(error.value)
+        assert f"memory={enough} is enough" in str(error.value)
+        assert re.search(r"of one part, [\d,]+ bytes are beside arrays", str(error.value))
+    step = parts(enough)
+    step(TINY.state(step), x=TINY.batch(ROWS))
+    assert step.memory(n=ROWS).needed_nbytes == enough
+    assert step.fits(enough, n=ROWS) and not step.fits(enough - 1, n=ROWS)
 
 
 @pytest.mark.sweep(2)

@@ -86,6 +86,23 @@ def most_of(parts: Mapping[str, int], count: int) -> str:
     return ", ".join(f"{name} {in_bytes(nbytes)}" for name, nbytes in found if nbytes)
 
 
+def amount_or_sizes(
+    amount: int | str | Mapping[str, int] | None, nbytes: int | str | None
+) -> tuple[int | str | None, Mapping[str, int]]:
+    """The amount and the sizes that the first argument of `step.fits`, and `nbytes`, give.
+
+    InputError for two amounts.
+    """
+    if isinstance(amount, Mapping):
+        return nbytes, amount
+    if amount is not None and nbytes is not None:
+        raise InputError(
+            f"step.fits got two amounts of memory, {amount!r} and nbytes={nbytes!r}",
+            hint="leave one of them out",
+        )
+    return nbytes if amount is None else amount, {}
+
+
 def fit_of(report: MemoryReport, nbytes: int | str | None) -> Fit:
     """Whether the main run of a report fits in `nbytes`; None stands for the machine's free
     memory (InputError where that is not known).  SizeError where a size was not given."""

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from chainrule.dataclass import dataclass, field, replace
-from chainrule.errors import ChainruleError, IndexOutOfRangeError, InputError
+from chainrule.errors import ChainruleError, IndexOutOfRangeError, InputError, MemoryLimitError
 from chainrule.execute import Run
 from chainrule.execute.arguments import bound_to, sizes_from, swapped_nbytes
 from chainrule.execute.budget import refuse_copies, with_copies
@@ -139,17 +139,27 @@ class MicroBatchedStep(Frozen):
         """The bytes that a step takes, before one is taken: `print(step.memory(n=256))`.
 
         Sizes and `layout` are those of the whole batch.  InputError where it has no `count` equal
-        parts.
+        parts, MemoryLimitError where a budget is too small for all of them and the update.
         """
         from chainrule.train.step.micro_memory import memory_of_parts
 
         given = sizes_by_name(self.whole.graph, "step.memory", sizes, named)
-        return memory_of_parts(self, executor, layout, given)
+
+        def report(executor: str | None) -> MicroBatchMemory:
+            return memory_of_parts(self, executor, layout, given)
+
+        try:
+            return report(executor)
+        except MemoryLimitError as error:
+            from chainrule.train.step.over_budget import advised_of_parts  # where it is refused
+
+            used = executor or self.whole.executor
+            raise advised_of_parts(error, self.count, used, report) from None
 
     @entry
     def fits(
         self,
-        sizes: Mapping[str, int] | None = None,
+        amount: int | str | Mapping[str, int] | None = None,
         /,
         *,
         nbytes: int | str | None = None,
@@ -157,10 +167,13 @@ class MicroBatchedStep(Frozen):
         layout: Layout | None = None,
         **named: int,
     ) -> Fit:
-        """Whether a step at these sizes fits in `nbytes`: `step.fits(n=256, nbytes="8GiB")`.
+        """Whether a step at these sizes fits in an amount: `step.fits("8GiB", n=256)`.
 
         As `TrainingStep.fits`; sizes are those of the whole batch.
         """
+        from chainrule.explain.memory.fits import amount_or_sizes
+
+        nbytes, sizes = amount_or_sizes(amount, nbytes)
         return self.memory(sizes, executor=executor, layout=layout, **named).fits(nbytes)
 
     @entry

@@ -159,7 +159,10 @@ def memory_of_parts(
     update: MemoryReport | None = None,
 ) -> MicroBatchMemory:
     """See `MicroBatchedStep.memory`; `one` and `update` are the reports of a part and of the
-    update at these sizes, where they are there already."""
+    update at these sizes, where they are there already.
+
+    MemoryLimitError within a budget that is too small: no less than its `needed_nbytes` is enough.
+    """
     part, known = sizes_of_parts(step, sizes, "step.memory")
     whole = step.whole.graph.bind(**sizes)
     lying = lying_of(whole, layout, [x.name for x in whole.inputs if x.name not in _own(step)])
@@ -199,7 +202,7 @@ def memory_of_parts(
         try:
             found = together(of_step(step.accumulating, None, lies, within, part))
         except MemoryLimitError as error:
-            error.add_note(f"that is what {limit:,} bytes leave for one of {step.count} parts")
+            error.needed_nbytes, error.budget_nbytes = error.needed_nbytes + others, limit
             raise
     return found
 

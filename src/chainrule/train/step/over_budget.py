@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import MemoryLimitError
-from chainrule.execute.executors import executor_of
+from chainrule.execute.executors import executor_of, executor_with
 from chainrule.explain.memory.refusal import smaller_size, with_ways_out
 from chainrule.explain.memory.report import REFERENCE_SIZE, MemoryReport, memory_of_step
+from chainrule.graph.bytes_text import in_bytes
 from chainrule.train.optimizers.optimizers import sgd
 from chainrule.train.step.update import with_update
 from chainrule.train.step.ways_to_fit import parts_that_fit
 
 if TYPE_CHECKING:
+    from chainrule.train.step.micro_memory import MicroBatchMemory
     from chainrule.train.step.step import TrainingStep
 
 COMPILED = 2  # smaller sizes, where each takes seconds
+BUDGETS = 5  # tried for parts of a batch: of the update, of a part, of all together
 
 
 def advised(
@@ -45,6 +48,34 @@ def advised(
         ways += [f"step.micro_batched({count}) fits" for count, _ in islice(fitting, 1)]
         ways += _with_sgd(step, sizes, options)
     return with_ways_out(error, ways)
+
+
+def advised_of_parts(
+    error: MemoryLimitError,
+    count: int,
+    executor: str,
+    report: Callable[[str], MicroBatchMemory],
+) -> MemoryLimitError:
+    """The refusal of a step on parts of a batch, whose `report` is that by an executor, with a
+    budget that is enough for the parts and the update together: it is planned, where nothing has
+    to be compiled to know."""
+    budget, enough, last = error.budget_nbytes or 0, 0, error
+    for _ in range(0 if executor_of(executor).traits.compiles_to_count else BUDGETS):
+        try:
+            enough = report(executor_with(executor, memory=last.needed_nbytes)).needed_nbytes
+            report(executor_with(executor, memory=enough))  # where less is left, others are planned
+            break
+        except MemoryLimitError as refused:
+            enough, last = 0, refused
+    _, _, parts = last.what.replace("of these", "of one part", 1).partition("\n")
+    least = f" need at least {enough:,} bytes ({in_bytes(enough)})" if enough else " need more"
+    found = MemoryLimitError(
+        f"{count} parts of a batch and the update{least}, also where values are computed again, "
+        f"and memory is {budget:,} ({in_bytes(budget)})\n{parts}".rstrip(),
+        hint=f"memory={enough} is enough" if enough else "more memory, or more parts",
+    )
+    found.needed_nbytes, found.budget_nbytes = enough or last.needed_nbytes, budget
+    return found
 
 
 def _with_sgd(step: TrainingStep, sizes: Mapping[str, int], options: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chainrule.errors import InputError, MemoryLimitError, SizeError
 from chainrule.execute.executors import executor_of, executor_with
-from chainrule.explain.memory.fits import Fit, Way, fit_of
+from chainrule.explain.memory.fits import Fit, Way, amount_or_sizes, fit_of
 from chainrule.explain.memory.lying import Layout
 from chainrule.explain.memory.margins import margin
 from chainrule.explain.memory.report import MemoryReport, memory_of_step
@@ -59,15 +59,8 @@ def fit_of_step(
 ) -> Fit:
     """See `TrainingStep.fits`; `amount` may be the sizes, as elsewhere."""
     speeds = checked_speeds(speeds)
-    if isinstance(amount, Mapping):
-        sizes = {**amount, **sizes}
-    elif amount is not None and nbytes is not None:
-        raise InputError(
-            f"step.fits got two amounts of memory, {amount!r} and nbytes={nbytes!r}",
-            hint="leave one of them out",
-        )
-    else:
-        nbytes = nbytes if amount is None else amount
+    nbytes, named = amount_or_sizes(amount, nbytes)
+    sizes = {**named, **sizes}
     report = step.memory(sizes, predict=None, executor=executor, layout=layout)
     fit = fit_of(report, nbytes)
     limit = fit.limit_nbytes
@@ -184,10 +177,12 @@ def parts_that_fit(
     step: TrainingStep, sizes: Mapping[str, int], executor: str | None, least: float = 0
 ) -> Iterator[tuple[int, MicroBatchMemory]]:
     """In how many parts of a batch, `least` or more, the step fits, and its memory then."""
+    from chainrule.train.step.micro_memory import memory_of_parts
+
     for count in COUNTS:
         if count >= least:
             try:
-                report = step.micro_batched(count).memory(sizes, executor=executor)
+                report = memory_of_parts(step.micro_batched(count), executor, None, sizes)
             except (MemoryLimitError, InputError, SizeError):
                 continue
             yield count, report
