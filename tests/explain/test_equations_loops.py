@@ -236,6 +236,23 @@ def test_a_gradient_that_comes_through_two_results_of_a_loop_is_no_product_by_on
     assert "prod" not in str(cr.backward(cr.trace(both), wrt="W").equations()["dJ/dW"])
 
 
+def test_a_loop_that_begins_with_zeros_that_have_a_name_is_written_with_what_it_keeps() -> None:
+    def program(x: float64["n 3 2"], W: float64["3 3"], U: float64["2 3"]) -> Any:
+        def cell(h: Any, x: Any) -> Any:
+            h = np.tanh(x @ U + h @ W)
+            return h, np.exp(-h)
+
+        zeros = np.zeros_like(x, shape=(x.shape[0], 3))
+        h, y = cr.scan(cell, zeros, np.swapaxes(x, 0, 1))
+        J = np.sum(y) + np.sum(h)
+        return J
+
+    graph = cr.backward(cr.trace(program), wrt="W")
+    runs = graph.memory(n=5, executor="reference").main.graph  # the loop keeps h and y
+    text = str(runs.equations())
+    assert "h₀ = zeros" in text and "∂J/∂W = ∑" in text
+
+
 @pytest.mark.exhaustive
 def test_the_work_is_linear_in_the_number_of_loops() -> None:
     def deep(count: int) -> Graph:

@@ -30,6 +30,13 @@ def test_dropout_with_a_key_among_the_data_takes_that_key():
     assert arrays(made.state) == arrays(state)
 
 
+def test_the_memory_of_a_trainer_that_makes_keys_is_that_of_its_step():
+    made = trainer(dropping, cr.sgd(0.1))
+    before = made.memory()
+    made.fit(1)
+    assert made.memory().needed_nbytes == before.needed_nbytes > 0
+
+
 def test_several_random_inputs_get_keys_of_their_own():
     def objective(
         x: float32[n, 3], w: float32[3], first: uint32[2], second: uint32[2], scale: float32[()]

@@ -118,8 +118,8 @@ class Builder:
                 node: formula for node, formula in self.auxiliaries.items() if node not in late
             }
         for node in self.names.zeros:  # are written as numbers from here on
-            if self.formulas.pop(node, None) is not None:
-                self.pieces.setdefault(node, self.sides.inner(node))
+            self.formulas.pop(node, None)
+            self.pieces.setdefault(node, self.sides.inner(node))
         is_backward = during.direction is Direction.BACKWARD
         numbers = self.names.only_gradients if is_backward else self.names.only_intermediate
         written = {

@@ -29,7 +29,7 @@ from chainrule.train.loop.loop import NONFINITE, Loop
 from chainrule.train.loop.position import Position
 from chainrule.train.loop.saving import Saving, writing_seconds
 from chainrule.train.loop.session import Session
-from chainrule.train.loop.watching import sizes_in, sizes_of
+from chainrule.train.loop.watching import sizes_in
 from chainrule.train.optimizers.optimizer import Optimizer
 from chainrule.train.step.counting import Accuracy
 from chainrule.train.step.job import SplitStep, Step, first
@@ -291,7 +291,7 @@ class Trainer:
         """
         loop = self._loop
         batch = next(loop.feed.first(), None)
-        known = {} if batch is None else sizes_of(loop, batch)
+        known = {} if batch is None else sizes_in(self._made.whole, loop.state, batch)
         given = {**known, **sizes_by_name(self._made.whole.graph, "trainer.memory", sizes, named)}
         step = self._made.step
         if not isinstance(step, SplitStep):
