@@ -76,13 +76,23 @@ def stamped(runs: list[list[int]]) -> Any:
         made.stamps[1:, 1] = np.cumsum(next(left))
         return True
 
-    made.machine, made.plan = SimpleNamespace(call=call), SimpleNamespace(graph=None)
+    made.machine = SimpleNamespace(call=call)
+    made.plan = SimpleNamespace(graph=None, works=[1] * (len(runs[0]) - 2))
     made.context = None
     return made
 
 
 def test_a_stamp_is_taken_off_what_is_measured():
     """The first time is that of a stamp alone; where ticks count, the quicker half says it."""
-    runs = [[20, 30, 5020], [20, 40, 6020], [20, 20, 5520], [90, 500, 9020]]
+    runs = [[20, 20, 30, 5020], [20, 20, 40, 6020], [20, 20, 20, 5520], [90, 90, 500, 9020]]
     assert stamped(runs).least(4, 0.0) == (5.0, 5000.0)
-    assert stamped([[30, 20], [30, 20]]).least(2, 0.0) == (0.0,)
+    assert stamped([[30, 30, 20], [30, 30, 20]]).least(2, 0.0) == (0.0,)
+
+
+def test_threads_meet_for_a_stamp_between_instructions_that_they_share(monkeypatch):
+    """The second time is that of a stamp and of a meeting, which there is not without stamps.  One
+    thread goes on with an instruction that it does alone, without a meeting."""
+    made = stamped([[20, 220, 5220, 6220, 120, 130, 7220]] * 3)
+    monkeypatch.setattr("chainrule.execute.native.stamped.parts_of", lambda work: work)
+    made.plan.works = [2, 2, 1, 1, 2]
+    assert made.least(2, 0.0) == (5000.0, 6000.0, 100.0, 110.0, 7200.0)

@@ -1,7 +1,8 @@
 """Times each instruction of a plan: its code, with a time stamp after each, runs several times.
 
-A stamp takes 20 ns and more, and clocks tick every 10 ns on some processors.  So the first stamp is
-written twice, which tells what one takes, and brief instructions are told by a mean of many runs.
+A stamp takes 20 ns and more, and clocks tick every 10 ns on some processors.  So three stamps come
+first, which tell what one takes, and what it takes between two instructions that threads share, for
+which they meet once more; and brief instructions are told by a mean of many runs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from chainrule.errors import UnsupportedError
 from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.native.artifact import artifact_of
+from chainrule.execute.native.plan_to_ir.segment_code import EMPTY_STAMPS
 from chainrule.execute.native.program import NativeProgram
 from chainrule.execute.native.runtime.arrays import plain, pointer_of
 from chainrule.execute.native.runtime.launch import Launcher
@@ -21,6 +23,7 @@ from chainrule.execute.native.runtime.machine import Machine, Settings
 from chainrule.graph.node import Node
 from chainrule.machine_code.target import Target, host_target, native_refusal
 from chainrule.plan.planner import Plan
+from chainrule.plan.work import parts_of
 
 RUNS, SECONDS = 5, 0.5  # at least so many, and so long
 BRIEF = 1000.0  # nanoseconds: ticks of the clock count
@@ -54,7 +57,7 @@ class Stamped:
         self.context = launcher.new_context()
         self.arrays = {node: plain(array, node.dtype) for node, array in inputs.items()}
         self.made = {node: np.empty(node.shape, node.dtype) for node in launcher.fresh}
-        self.stamps = np.zeros((len(plan.works) + 2, 2), np.int64)
+        self.stamps = np.zeros((len(plan.works) + 1 + EMPTY_STAMPS, 2), np.int64)
         for node, array in self.arrays.items():
             self.context.slots[launcher.slots[node]] = pointer_of(array)
         for node, array in self.made.items():
@@ -75,8 +78,13 @@ class Stamped:
             found.append(self._run())
         ordered = np.sort(found[1:], axis=0)
         least, mean = ordered[0], np.mean(ordered[: -(-len(ordered) // 2)], axis=0)
-        stamp, *taken = np.where(least < BRIEF, mean, least).tolist()
-        return tuple(max(one - stamp, 0.0) for one in taken)
+        stamp, meeting, *taken = np.where(least < BRIEF, mean, least).tolist()
+        shared = [parts_of(one) > 1 for one in self.plan.works]
+        own = [
+            meeting if here and before else stamp
+            for before, here in zip([True, *shared], shared, strict=False)
+        ]
+        return tuple(max(one - less, 0.0) for one, less in zip(taken, own, strict=True))
 
     def after(self, seconds: float) -> float:
         """The nanoseconds of all instructions in a run.  Between two others and this one, this core
@@ -86,7 +94,7 @@ class Stamped:
         end = perf_counter() + seconds
         while perf_counter() < end:
             pass
-        return float(self._run()[1:].sum())
+        return float(self._run()[EMPTY_STAMPS:].sum())
 
     def _run(self) -> np.ndarray:
         """The nanoseconds between stamps."""

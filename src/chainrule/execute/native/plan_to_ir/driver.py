@@ -24,7 +24,7 @@ from chainrule.execute.native.plan_to_ir.lanes_code import LanesCode
 from chainrule.execute.native.plan_to_ir.modules import INTERNAL, Modules, Send
 from chainrule.execute.native.plan_to_ir.nest_code import NestCode
 from chainrule.execute.native.plan_to_ir.python_turns import asks
-from chainrule.execute.native.plan_to_ir.segment_code import STAMPS, SegmentWriter
+from chainrule.execute.native.plan_to_ir.segment_code import EMPTY_STAMPS, STAMPS, SegmentWriter
 from chainrule.execute.native.products.product_code import emit_product
 from chainrule.execute.native.products.tile_code import emit_tiled_product
 from chainrule.execute.native.products.windowed_code import emit_windowed_product
@@ -99,8 +99,9 @@ def program(
     """The native functions of a plan; `attributes` are those of every function.
 
     `send` is given the text of each module when it is written, and its level.  `named_nbytes` and
-    `fetches`: as in `Module`.  `timed` code writes the time into the array STAMPS, twice before the
-    first instruction and once after each.
+    `fetches`: as in `Module`.  `timed` code writes the time into the array STAMPS, three times
+    before the first instruction, between which there is nothing, and then a meeting of all threads,
+    and once after each.
     """
     return Writer(plan, attributes, send, named_nbytes, timed, fetches).written()
 
@@ -182,11 +183,12 @@ class Writer:
         segment = SegmentWriter(self, f"step{len(self.segments)}", shared)
         if not self.segments:
             segment.stamp(0)
-        segment.stamp(1 + self.done)
+            segment.stamp(1)
+        segment.stamp(EMPTY_STAMPS + self.done, is_apart=True)
         for placed in works:
             segment.add(*placed)
             self.done += 1
-            segment.stamp(1 + self.done)
+            segment.stamp(EMPTY_STAMPS + self.done)
         for placed in begun:
             segment.flow(*placed).beginning()
         self.done += then is not None
@@ -200,7 +202,7 @@ class Writer:
         segment = SegmentWriter(self, f"step{len(self.segments)}", shared)
         segment.flow(*placed).rest()
         self.done += 1
-        segment.stamp(1 + self.done)
+        segment.stamp(EMPTY_STAMPS + self.done)
         self._close(segment, shared, asks=True)
 
     def _close(

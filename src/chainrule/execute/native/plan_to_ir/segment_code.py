@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from chainrule.execute.native.plan_to_ir.driver import Writer
 
 I64, PTR = "i64", "ptr"
-STAMPS, STAMP_NBYTES = "stamps", 16  # of timed code: the last array given from outside
+# Of timed code: the last array given from outside, and how many stamps are before those of
+# instructions.
+STAMPS, STAMP_NBYTES, EMPTY_STAMPS = "stamps", 16, 2
 MONOTONIC = 1  # Linux's number of the clock
 NULL = Operand("null", PTR)
 
@@ -150,16 +152,19 @@ class SegmentWriter:
         yield
         self.frame, self.places = before
 
-    def stamp(self, number: int) -> None:
-        """In timed code, write the time as the stamp of this number: seconds and nanoseconds."""
+    def stamp(self, number: int, *, is_apart: bool = False) -> None:
+        """In timed code, write the time as the stamp of this number: seconds and nanoseconds.
+
+        The thread that did an instruction alone goes on with it, but for a stamp that `is_apart`.
+        """
         if not self.writer.timed:
             return
-        self.barriers.end()
+        if is_apart:
+            self.barriers.end()
         self.barriers.serial()
         place = self.code.address(self.slot(STAMPS), i64(number * STAMP_NBYTES), "i8")
         self.code.module.declare("declare i32 @clock_gettime(i32, ptr)")
         self.code.do(f"call i32 @clock_gettime(i32 {MONOTONIC}, ptr {place.text})")
-        self.barriers.end()
 
     def close(self) -> int:
         """Write the function; the number of barriers so far."""
