@@ -6,8 +6,9 @@
 In each fresh process the ways take turns, forth and back; each process prepares another one first,
 since where arrays lie may cost 5 %.  Prints the median time of each, the median over processes of
 their median ratios of rounds, with the least and the greatest, and how long the first call takes in
-fresh processes, with its ratio.  Both libraries get the same NumPy batch in each call; `sent` is
-JAX with its batch on the device before.
+fresh processes, with its ratio.  Both libraries get the same NumPy batch in each call.  A step of
+ours gives the objective as a number of NumPy; `JAX` only waits for its own, `number` makes a float
+of it, as a loop that prints it does, and `sent` is JAX with its batch on the device before.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import chainrule as cr
 
 HERE = Path(__file__).parent
 PARTS = ("chainrule", "JAX", "sent")
+WAYS = (*PARTS, "number")
 
 
 def conv_objective(params, x, y):
@@ -138,7 +140,7 @@ def prepared(case: Case, part: str, executor: str) -> Any:
 
 
 def in_turns(name: str, rounds: int, executor: str, first: int) -> dict[str, list[float]]:
-    """Seconds of a step by library, a list with one for each round; they have to agree.
+    """Seconds of a step by way, a list with one for each round; the libraries have to agree.
 
     They are prepared in the order of PARTS, from number `first` on.
     """
@@ -150,11 +152,14 @@ def in_turns(name: str, rounds: int, executor: str, first: int) -> dict[str, lis
     for value, array in one.items():
         for other in others:
             np.testing.assert_allclose(array, other[value], rtol=2e-2, atol=2e-3, err_msg=value)
-    taken: dict[str, list[float]] = {part: [] for part in PARTS}
+    calls = {part: built[part].call for part in order}
+    by_hand = calls["JAX"]
+    calls["number"] = lambda: float(by_hand())  # the same program and memory
+    taken: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(rounds):
-        for part, found in alternate({x: built[x].call for x in order}, 1, Timing()).items():
-            taken[part] += found
-        order.reverse()
+        for way, found in alternate(calls, 1, Timing()).items():
+            taken[way] += found
+        calls = dict(reversed(calls.items()))
     return taken
 
 
@@ -185,19 +190,19 @@ def ratio_text(ratios: Sequence[float]) -> str:
 def line(name: str, rounds: int, processes: int, first_calls: int, executor: str) -> str:
     from measure import paired_ratio
 
-    taken: dict[str, list[float]] = {part: [] for part in PARTS}
-    ratios: dict[str, list[float]] = {part: [] for part in PARTS[1:]}
+    taken: dict[str, list[float]] = {way: [] for way in WAYS}
+    ratios: dict[str, list[float]] = {way: [] for way in WAYS[1:]}
     for number in range(processes):
         found = in_a_process("turns", name, rounds, executor, number % len(PARTS))
-        for part, seconds in found.items():
-            taken[part] += seconds
-        for part, of_processes in ratios.items():
-            of_processes.append(paired_ratio(found[PARTS[0]], found[part]).median)
+        for way, seconds in found.items():
+            taken[way] += seconds
+        for way, of_processes in ratios.items():
+            of_processes.append(paired_ratio(found[PARTS[0]], found[way]).median)
     first: Mapping[str, list[float]] = {part: [] for part in PARTS[:2]}
     for _ in range(first_calls):
         for part, calls in first.items():
             calls.append(in_a_process("first", name, part, executor))
-    text = f"{name:18}" + "".join(f" {median(taken[part]) * 1e6:10.1f}" for part in PARTS)
+    text = f"{name:18}" + "".join(f" {median(taken[way]) * 1e6:10.1f}" for way in WAYS)
     text += "".join(map(ratio_text, ratios.values()))
     if first_calls:
         a, b = (median(calls) for calls in first.values())
@@ -219,8 +224,10 @@ def main() -> None:
         print(json.dumps({"turns": in_turns, "first": first_call}[kind](*rest)))
         return
     print(
-        f"{'':18} {'step, µs':>10} {'JAX':>10} {'sent':>10} {'ratio':>21} {'sent':>21} "
-        f"{'first, s':>8} {'JAX':>8} {'ratio':>6}"
+        f"{'':18} {'step, µs':>10}"
+        + "".join(f" {way:>10}" for way in WAYS[1:])
+        + "".join(f" {f'to {way}':>21}" for way in WAYS[1:])
+        + f" {'first, s':>8} {'JAX':>8} {'ratio':>6}"
     )
     for name in options.cases:
         rounds, processes = options.rounds, options.processes

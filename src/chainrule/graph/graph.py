@@ -184,8 +184,8 @@ class Graph(Frozen):
 
         Containers are given as they were traced.  `keep=` says which values outlive the run:
         "named" (default), "outputs", or a list of names (beside the outputs).  `executor` is
-        "reference" (one NumPy call a node) or "native" (compiled code; see `compile`).  An input
-        that is itself called `keep` or `executor` goes into the mapping `arguments`.
+        "reference" (one NumPy call a node), "native" (compiled code; see `compile`) or "xla" (JAX).
+        An input that is itself called `keep` or `executor` goes into the mapping `arguments`.
         """
         given = self._by_name("run", arguments, named)
         return uses.run(self, given, keep=keep, executor=executor)
