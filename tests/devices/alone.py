@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,21 +11,30 @@ import pytest
 
 from chainrule.devices.given import at_first, given_to_ranks
 from chainrule.devices.instructions import AllReduce, Key, Program
+from chainrule.devices.messages import Lent, computed_there
 from chainrule.devices.rank import run_program
 from chainrule.devices.replicas import codes
 from chainrule.devices.threads import ThreadTransport
+
+Places = Mapping[tuple[int, Key], np.ndarray]
 
 
 class Alone:
     """A transport that gives copies of what was noted, and lets go of what is sent."""
 
-    def __init__(self, rank: int, noted: dict[tuple[int, Key], np.ndarray]) -> None:
-        self.rank, self.noted = rank, noted
+    def __init__(self, rank: int, noted: dict[tuple[int, Key], np.ndarray], lent: Places) -> None:
+        self.rank, self.noted, self.lent = rank, noted, lent
+        self.copied: list[Key] = []  # of what is lent, what was not computed there
 
     def send(self, key: Key, array: np.ndarray, to: int) -> None:
-        """Nothing: who receives it has a copy."""
+        """What is not lent, the others have a copy of."""
+        if (self.rank, key) in self.lent and array is not self.lent[self.rank, key]:
+            self.copied.append(key)
 
     def receive(self, key: Key, sender: int) -> np.ndarray:
+        if (sender, key) in self.lent:
+            self.lent[sender, key][...] = self.noted[self.rank, key]
+            return self.lent[sender, key]
         return np.copy(self.noted[self.rank, key], order="K")
 
     def all_reduce(
@@ -91,6 +100,9 @@ def noting(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[tuple[int, Key], np
         yield found
 
 
+NOTHING: Lent = {}
+
+
 class RanksAlone:
     """A split step of which ranks can be run one by one, on the state before that step."""
 
@@ -118,9 +130,18 @@ class RanksAlone:
         parts = [there.get(Key(split.names[name], None)) for name in split.lying.cuts]
         return sum(one.nbytes for one in parts if one is not None and one.base is None)
 
-    def run(self, rank: int) -> dict[Key, np.ndarray]:
-        """The results of a rank; all that it makes is made here."""
+    def run(self, rank: int, lent: Lent = NOTHING) -> dict[Key, np.ndarray]:
+        """The results of a rank; all that it makes is made here, also memory for what is lent."""
         program: Program = self.split.programs[rank]
         there = at_first(self.step.parts, self.split, program, self.state, self.given)
-        transport = Alone(rank, self.noted)
-        return run_program(program, self.split.pieces, self.code, there, transport)
+        types = {
+            (owner, key): self.split.values[key.value][1]
+            for (owner, key), readers in lent.items()
+            if rank in (owner, *readers)
+        }
+        memory = {key: np.empty(one.shape, one.dtype) for key, one in types.items()}
+        places = {key: memory[rank, key] for key in computed_there(program, memory)}
+        transport = Alone(rank, self.noted, memory)
+        found = run_program(program, self.split.pieces, self.code, there, transport, places=places)
+        self.copied = transport.copied
+        return found

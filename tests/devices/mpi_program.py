@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def digest(state: Any) -> dict[str, str]:
 
 
 @contextmanager
-def patched(module: ModuleType, name: str, value: Any) -> Iterator[None]:
+def patched(module: object, name: str, value: Any) -> Iterator[None]:
     """As unittest's mock and pytest's monkeypatch, which take each rank half a second to import."""
     before = getattr(module, name)
     setattr(module, name, value)
@@ -207,6 +206,15 @@ def refuse(file: str) -> None:
         attempt("other version", again, state, batch)
     assert state.steps == 0 and len(said) == 6
     split(state, batch)
+    before = digest(state)
+    attempt("other batch later", split, state, flipped if other else batch)
+    with patched(overlap, "LEAST_NBYTES", 1), patched(join(), "shares_memory", False):
+        replicas = cr.parallel(step, micro_batches=6, replicas=2)
+        apart = replicas.init(weights)
+        replicas(apart, batch)
+        attempt("other batch of replicas", replicas, apart, flipped if other else batch)
+        replicas(apart, batch)
+    assert digest(state) == before and (state.steps, apart.steps) == (1, 2)
     later = split.restore({**split.collect(state)}, steps=1 if other else 5)
     attempt("other steps", split, later, batch)
     attempt("elsewhere", step, state, batch)

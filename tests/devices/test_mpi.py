@@ -183,6 +183,8 @@ REFUSALS = {
     "other parameters": OTHER + f"begins with other parameters than rank 0 {HOST_AND_PID}, in step"
     " 1\n.*seed generators alike",
     "other batch": OTHER + "was given another batch than rank 0 .*, in step 1\n.*the whole batch",
+    "other batch later": OTHER + "was given another batch than rank 0 .*, in step 2\n.*the whole",
+    "other batch of replicas": OTHER + "was given another batch than rank 0 .*, in step 2\n",
     "other number": OTHER + r"was given learning_rate=0\.2, rank 0 .* learning_rate=0\.1, in step 1"
     "\n.*the same numbers",
     "other size": OTHER + "takes another step than rank 0 .*:\n"

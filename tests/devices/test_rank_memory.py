@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alone import RanksAlone
+from alone import NOTHING, RanksAlone
 from measured_memory import no_collection
 from numpy_memory import numpy_traced
 from parallel_models import MODELS, OPTIMIZERS, ROWS, case
 
 import chainrule as cr
 from chainrule.devices.instructions import Key, Receive, Run
+from chainrule.devices.messages import Lent
+from chainrule.devices.reports import memory
 from chainrule.devices.reports.values import KINDS
 from chainrule.devices.threads import Mailboxes, ThreadTransport
 from chainrule.errors import InputError, SizeError
@@ -25,15 +27,20 @@ from chainrule.execute.native.program import NativeProgram
 from chainrule.execute.native.runtime import recycled
 from chainrule.schedule.records import ALIGNMENT
 
+LENDING = [
+    {"stages": 2}, {"stages": 3, "schedule": "zb-h1"}, {"stages": 3, "recompute": True},
+    {"stages": 2, "schedule": "interleaved"}, {"stages": 2, "replicas": 2},
+]  # fmt: skip
 
-def taken_nbytes(ranks: RanksAlone, rank: int) -> int:
+
+def taken_nbytes(ranks: RanksAlone, rank: int, lent: Lent = NOTHING) -> int:
     """The most bytes of arrays at once that a rank makes."""
     for code in ranks.split.compiled:
         if isinstance(code, NativeProgram):
             code.launcher.machine._free.clear()
     recycled.forget()
     with numpy_traced(), no_collection():
-        ranks.run(rank)
+        ranks.run(rank, lent)
         return tracemalloc.get_traced_memory()[1]
 
 
@@ -108,6 +115,34 @@ def test_compiled_code_takes_what_its_plans_promise(
     for rank, one in enumerate(report.ranks):
         wanted, blocks = one.allocated_nbytes, len(ranks.split.pieces)
         assert wanted <= taken_nbytes(ranks, rank) <= wanted + ALIGNMENT * blocks
+
+
+@pytest.mark.parametrize("options", LENDING, ids=str)
+def test_what_stages_compute_where_others_read_it_is_counted_there_alone(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the bits of results in memory of their own, and to the byte; NumPy copies it there."""
+    for executor in ("native", "reference"):
+        ranks = split_case("tied", "momentum", executor, monkeypatch, **options)
+        lent = ranks.split.lent
+        with monkeypatch.context() as patched:
+            patched.setattr(memory, "_leaves_messages", lambda step: True)
+            report = ranks.step.memory(n=ROWS)
+        before = {name: array.copy() for name, array in ranks.state.memory.items()}
+        for rank, one in enumerate(report.ranks):
+            wanted = {key: array.copy() for key, array in ranks.run(rank).items()}
+            for name, array in ranks.state.memory.items():  # which is updated in place
+                array[...] = before[name]
+            found = ranks.run(rank, lent)
+            assert found.keys() == wanted.keys()
+            assert all(found[key].tobytes() == wanted[key].tobytes() for key in found)
+            own = {key for owner, key in lent if owner == rank}
+            made = {key for run in ranks.split.programs[rank].instructions
+                    if isinstance(run, Run) for key in run.gives}  # fmt: skip
+            assert {*ranks.copied} == (own if executor == "reference" else own - made)
+            nbytes, slack = one.allocated_nbytes, ALIGNMENT * len(ranks.split.pieces)
+            taken = taken_nbytes(ranks, rank, lent)
+            assert nbytes <= taken <= nbytes + slack * (executor == "native")
 
 
 def test_compiled_code_adds_gradients_up_in_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Send
-from chainrule.devices.messages import MOST_LENT, lent
+from chainrule.devices.instructions import AllReduce, Key, Program, Receive, Run, Send
+from chainrule.devices.messages import MOST_LENT, computed_there, lent
 from chainrule.devices.mpi import World
+from chainrule.devices.rank import run_program
 from chainrule.devices.shown import shown_of
 from chainrule.errors import StateError
 from chainrule.execute.aligned import PAGE
@@ -144,3 +145,25 @@ def test_what_ranks_send_is_lent_where_it_is_little() -> None:
     wanted = {(0, Key(3, 1)): (1,), (1, given): (0, 2), (1, made): (0,)}
     assert lent(programs, {3: one, 4: one, 5: one}) == wanted
     assert lent(programs, {3: one, 4: one, 5: much}) == {(0, Key(3, 1)): (1,)}
+
+
+def test_what_is_computed_again_is_not_written_where_others_read_it() -> None:
+    """Nor what is computed where there is no place for it, or is a result of the rank."""
+    first, second, kept = Key(1, 0), Key(2, 0), Key(3, 0)
+    run = Run(0, 0, (), (first, second, kept))
+    program = Program(0, (), (run, run), (kept,))
+    piece: Any = SimpleNamespace(reads={}, gives={"a": "A", "b": "B", "c": "C"})
+    given: list[Any] = []
+
+    def code(inputs: Any, into: Any) -> Any:
+        given.append(into)
+        return {"A": np.ones(3), "B": np.ones(3), "C": np.ones(3), **into}
+
+    lent = {(0, first): np.zeros(3), (0, kept): np.zeros(3), (1, second): np.zeros(3)}
+    own = computed_there(program, lent)
+    assert own == {first}
+    places = {key: lent[0, key] for key in own}
+    transport: Any = None
+    found = run_program(program, [piece], [code], {}, transport, places=places)
+    assert given == [{"A": lent[0, first]}, {}] and given[0]["A"] is lent[0, first]
+    assert list(found) == [kept] and list(places) == [first]

@@ -6,7 +6,7 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from chainrule.dataclass import dataclass
 from chainrule.devices.instructions import Key, Program, Send
@@ -48,6 +48,12 @@ def messages(programs: Sequence[Program], types: Mapping[int, ArrayType]) -> Mes
                 hint="fewer micro_batches",
             )
     return Messages(tags, types)
+
+
+def computed_there(program: Program, lent: Iterable[tuple[int, Key]]) -> frozenset[Key]:
+    """Of what is lent, by rank and key, what this rank may compute where it leaves it: all but its
+    results, which outlive the step."""
+    return frozenset(key for rank, key in lent if rank == program.rank) - {*program.results}
 
 
 def lent(programs: Sequence[Program], types: Mapping[int, ArrayType]) -> Lent:

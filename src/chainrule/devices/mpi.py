@@ -32,6 +32,7 @@ from chainrule.errors import InputError, StateError
 
 SPINS = 50  # tests before a rank that waits begins to sleep
 LONGEST_PAUSE = 200e-6  # seconds
+LITTLE = 4096  # bytes, which MPI sends at once
 GRACE = 1.0  # seconds for messages of a rank that has ended meanwhile
 WORDS = 5  # of 8 bytes, which ranks tell each other at once
 LEAST_SHARED = 4096  # bytes, of the memory by which ranks find out whether they can share it
@@ -106,11 +107,13 @@ class World:
                 if gone and not noticed:
                     noticed = time.monotonic()
                 if gone and time.monotonic() > noticed + GRACE:
-                    self.abandoned.append(request)
                     raise StateError(
                         f"{self.ranks[self.rank]} {what()}, but {self.ranks[gone[0]]} has ended",
                         hint="all ranks take the same number of steps",
                     )
+        except BaseException:
+            self.abandoned.append(request)
+            raise
         finally:
             self.watch.end()
 
@@ -136,6 +139,11 @@ class World:
         `what` says what the rank does with them: StateError on all ranks where that differs.  They
         wait for each other until the deadline, and so many seconds longer.
         """
+        return self.begin_gather(what, numbers)(seconds)
+
+    def begin_gather(self, what: str, numbers: np.ndarray) -> Callable[[float], np.ndarray]:
+        """Tells the others numbers, and goes on; what it gives waits for theirs, and is kept until
+        it has been called.  Otherwise as `gather`."""
         if self.has_left:
             raise StateError(
                 f"the file of {self.ranks[self.rank]} has ended, and it {what}",
@@ -146,12 +154,19 @@ class World:
         row[1 : 1 + numbers.size] = numbers.view(np.uint64)
         found = np.empty((self.count, row.size), np.uint64)
         byte = self.mpi.BYTE
-        self._all(
-            self.comm.Allgather, [bytes_of(row), byte], [bytes_of(found), byte], seconds=seconds
-        )
-        if (found[:, 0] != row[0]).any():
-            self._refuse_other(what, found[:, 0])
-        return found[:, 1 : 1 + numbers.size].view(numbers.dtype)
+        request = self.comm.Iallgather([bytes_of(row), byte], [bytes_of(found), byte])
+
+        def told(seconds: float) -> np.ndarray:
+            self._wait_for_all(request, seconds)
+            if (found[:, 0] != row[0]).any():
+                self._refuse_other(what, found[:, 0])
+            return found[:, 1 : 1 + numbers.size].view(numbers.dtype)
+
+        return told
+
+    def meet(self) -> None:
+        """Waits until all ranks have come here."""
+        self._wait_for_all(self.comm.Ibarrier())
 
     def _refuse_other(self, what: str, found: np.ndarray) -> NoReturn:
         """StateError on all ranks, where they meet for different purposes."""
@@ -188,11 +203,23 @@ class World:
 
     def broadcast(self, array: np.ndarray, root: int) -> None:
         """Writes the array of one rank, in C order, into that of each other one."""
-        self._all(self.comm.Bcast, [bytes_of(array), self.mpi.BYTE], root)
+        message = [bytes_of(array), self.mpi.BYTE]
+        if array.nbytes <= LITTLE:
+            self._wait_for_all(self.comm.Ibcast(message, root))
+        else:
+            self._all(self.comm.Bcast, message, root)
 
-    def _all(self, call: Callable[..., None], *arguments: Any, seconds: float = 0.0) -> None:
-        others = [one for one in range(self.count) if one != self.rank]
-        self.together(self.comm, others, _waits_for_all, call, *arguments, seconds=seconds)
+    def _wait_for_all(self, request: Any, seconds: float = 0.0) -> None:
+        """Until a collective of all ranks on little is complete: one that others are already in
+        needs no rank to wake up."""
+        self.wait(request, _waits_for_all, self._others, seconds)
+
+    def _all(self, call: Callable[..., None], *arguments: Any) -> None:
+        self.together(self.comm, self._others, _waits_for_all, call, *arguments)
+
+    @property
+    def _others(self) -> list[int]:
+        return [one for one in range(self.count) if one != self.rank]
 
     def together(
         self,
@@ -201,13 +228,12 @@ class World:
         what: What,
         call: Callable[..., None],
         *arguments: Any,
-        seconds: float = 0.0,
     ) -> None:
         """Waits for the other ranks as for a message, then calls what all of them call.
 
         The call itself progresses faster than tests of a request with pauses between them.
         """
-        self.wait(comm.Ibarrier(), what, others, seconds)
+        self.wait(comm.Ibarrier(), what, others)
         self.watch.begin(what)
         call(*arguments)
         self.watch.end()
@@ -303,7 +329,7 @@ class World:
             return
         self.has_left = True
         note = np.zeros(1, np.uint8)
-        others = [one for one in range(self.count) if one != self.rank]
+        others = self._others
         sent = [self.notes.Isend([note, self.mpi.BYTE], one, 0) for one in others]
         # No deadline: another rank may write files for long.  One that waits for us hears the note.
         reached = self.notes.Ibarrier()

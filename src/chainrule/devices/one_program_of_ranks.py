@@ -78,7 +78,7 @@ def take_as_rank(
     world, where, step_number = join(), folder(), state.steps + 1
     numbers = numbers_of(step.parts, given)
     batch = [array for _, array in sorted(arrays.items())]
-    begun(world, split, state, batch, numbers)
+    begun(world, split, state, numbers, batch)
     is_new = split not in state.bound
     bound = bound_to(step, split, state)
     if is_new:

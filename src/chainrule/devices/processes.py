@@ -6,9 +6,8 @@ objective, and what all of them need for the next step.
 
 from __future__ import annotations
 
-import hashlib
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -16,26 +15,23 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from chainrule.dataclass import dataclass
+from chainrule.devices.agreement import agree, begin_comparing, digest_of
 from chainrule.devices.cores import blas_held_to
 from chainrule.devices.instructions import COLLECTIVES, Begin, Key, Program
 from chainrule.devices.job import folder
-from chainrule.devices.messages import Messages, messages
+from chainrule.devices.messages import Messages, computed_there, messages
 from chainrule.devices.mpi import Lane, World
-from chainrule.devices.rank import run_program
+from chainrule.devices.rank import Code, run_program
 from chainrule.devices.replicas import codes
 from chainrule.devices.shown import shown_of
 from chainrule.devices.tensor.step import Lying
 from chainrule.devices.transport import MPITransport
 from chainrule.errors import InputError, StateError
-from chainrule.graph.node import ArrayValue, structural_hash
 from chainrule.train.step.state import State
-from chainrule.version import VERSION
 
 if TYPE_CHECKING:
     from chainrule.devices.reports.measuring import Clock
     from chainrule.devices.splitting import Split
-
-BLOCK = 64  # words of 8 bytes that are added up before they are mixed
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +95,7 @@ def _shares_of(split: Split, names: tuple[str, ...]) -> Shares:
         split.lying,
         tuple(told),
         messages(programs, types),
-        _digest(split),
+        digest_of(split),
     )
 
 
@@ -119,26 +115,33 @@ def run_as_rank(
 
     InputError on all ranks where they were given different steps, batches, numbers or states.
     """
-    shares = begun(world, split, state, batch, numbers)
+    is_whole = state.shares is None  # and stays so where a first step is refused
+    shares = begun(world, split, state, numbers, batch if is_whole else ())
     world.broken = kept = []  # if it fails, its buffers stay: messages may still come
     program = split.programs[world.rank]
     shown = shown_of(world, split)
     code = codes(split.code, split.replicas_read, shown.arrays)
-    transport = MPITransport(
-        world, program, shares.messages, lambda key: _name(split, key.value, key.micro_batch), shown
-    )
+
+    @cache
+    def compared() -> Callable[[], InputError | None]:
+        return begin_comparing(world, state, batch)
+
+    def name(key: Key) -> str:
+        return _name(split, key.value, key.micro_batch)
+
+    transport = MPITransport(world, program, shares.messages, name, shown, compared)
     kept.append(transport)
     where = folder()
 
-    def noted(number: int) -> Callable[[Any], Any]:
+    def noted(number: int) -> Code:
         text = f"is in step {state.steps + 1}, at {split.pieces[number].name}"
         compute = code[number]
 
-        def run(inputs: Any) -> Any:
+        def run(inputs: Any, into: Any) -> Any:
             if where is not None:
                 where.note(text)
             world.poll()
-            return compute(inputs)
+            return compute(inputs, into)
 
         return run
 
@@ -150,18 +153,26 @@ def run_as_rank(
     def committed() -> bool:
         begun = perf_counter()
         split.make_ready(world.rank)
-        transport.commit()
+        transport.flush()
+        refused = compared()
+        world.meet()
+        refusal = refused()
         if clock is not None:
             clock.commit = begun, perf_counter()
+        if refusal is not None:
+            transport.finish()
+            world.broken = None
+            raise refusal
         return True
 
+    places = {key: shown.lent[world.rank, key] for key in computed_there(program, shown.lent)}
     compiled = [noted(number) for number in range(len(split.pieces))]
     with blas_held_to(split.threads):
         commit = split.commits.at[world.rank], committed
         watch = None if clock is None else clock.watch
         there = {**first(program), **shown.own}
         found = run_program(
-            program, split.pieces, compiled, there, transport, watch, commit, split.note
+            program, split.pieces, compiled, there, transport, watch, commit, split.note, places
         )
     transport.finish()
     if clock is not None:
@@ -182,8 +193,8 @@ def begun(
     world: World,
     split: Split,
     state: State,
-    batch: Iterable[np.ndarray],
     numbers: Mapping[str, np.ndarray],
+    batch: Iterable[np.ndarray] = (),
 ) -> Shares:
     """Agrees with the other ranks on a step, and lets the state have this rank's arrays alone;
     raises as `run_as_rank`."""
@@ -193,7 +204,7 @@ def begun(
             hint="let the error of a step end the job; checkpoints resume it",
         )
     shares = shares_of(split, state.outlines_only)
-    _agree(world, split, shares, state, batch, numbers)
+    agree(world, split, shares.digest, state, numbers, batch)
     share_out(world, state, shares)
     return shares
 
@@ -270,75 +281,6 @@ def _gather_part(
         if not there:
             world.move(part, owner, to)
     array[where] = part
-
-
-def _agree(
-    world: World,
-    split: Split,
-    shares: Shares,
-    state: State,
-    batch: Iterable[np.ndarray],
-    numbers: Mapping[str, np.ndarray],
-) -> None:
-    arrays = 0 if state.shares is not None else _checksum(state.memory.values())
-    sums = arrays, _checksum(batch), _checksum(one for _, one in sorted(numbers.items()))
-    own = np.array([shares.digest, state.steps, *sums], np.uint64)
-    told = world.gather("takes a step", own)
-    differs = np.argwhere(told != told[0])
-    if not differs.size:
-        return
-    column = int(differs[:, 1].min())
-    other = int(next(rank for rank, at in differs if at == column))
-    first, second = world.ranks[0], world.ranks[other]
-    if column == 0:
-        texts = world.exchange("takes a step", split.text)
-        raise InputError(
-            f"{second} takes another step than {first}:\n  {texts[other]}\n  {texts[0]}",
-            hint="run the same file, with the same data and version, on all ranks",
-        )
-    if column == 1:
-        raise InputError(
-            f"{second} has a state after {told[other, 1]} steps, {first} after {told[0, 1]}",
-            hint="all ranks restore the same checkpoint",
-        )
-    if column == 4:
-        told = world.exchange("takes a step", {name: str(one) for name, one in numbers.items()})
-        name = next(name for name in told[0] if told[0][name] != told[other][name])
-        raise InputError(
-            f"{second} was given {name}={told[other][name]}, {first} {name}={told[0][name]}, in "
-            f"step {state.steps + 1}",
-            hint="all ranks are given the same numbers",
-        )
-    what = {2: "begins with other parameters than", 3: "was given another batch than"}[column]
-    raise InputError(
-        f"{second} {what} {first}, in step {state.steps + 1}",
-        hint="every rank is given the whole batch and all parameters: seed generators alike, as in "
-        "np.random.default_rng(0)",
-    )
-
-
-def _digest(split: Split) -> int:
-    """What the ranks compare: graphs, their constants, programs, version."""
-    found = hashlib.sha256(f"{VERSION}|{split.text}|{split.programs}|{split.lent}".encode())
-    for piece in split.pieces:
-        found.update(structural_hash(piece.graph.nodes).encode())
-        for node in piece.graph.nodes:
-            for _, value in node.params:
-                if isinstance(value, ArrayValue):
-                    found.update(value.sha256.encode())
-    return int.from_bytes(found.digest()[:8], "little")
-
-
-def _checksum(arrays: Iterable[np.ndarray]) -> int:
-    """A number that other arrays hardly share: sums of blocks, mixed; takes the time of reading."""
-    found = 0
-    for array in arrays:
-        whole = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        blocks = whole.size // (8 * BLOCK)
-        words = whole[: blocks * 8 * BLOCK].view(np.uint64).reshape(blocks, BLOCK)
-        found = zlib.crc32(np.add.reduce(words, axis=1).data, found)
-        found = zlib.crc32(whole[blocks * 8 * BLOCK :].data, found)
-    return found
 
 
 def _name(split: Split, number: int, part: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +28,8 @@ from chainrule.graph.node import Node
 
 Watch = Callable[[], None]
 Commit = tuple[int, Callable[[], bool]]
-Code = Callable[[dict[Node, np.ndarray]], Mapping[Node, np.ndarray]]  # of a piece
+# The code of a piece: its results from its inputs, in those arrays that are given for them, or not.
+Code = Callable[[dict[Node, np.ndarray], Mapping[Node, np.ndarray]], Mapping[Node, np.ndarray]]
 
 
 class Transport(Protocol):
@@ -80,6 +82,7 @@ def run_program(
     watch: Watch | None = None,
     commit: Commit | None = None,
     note: Callable[[ChainruleError, int], None] | None = None,
+    places: Mapping[Key, np.ndarray] = MappingProxyType({}),
 ) -> dict[Key, np.ndarray]:
     """The results of a rank, by key; `compiled[i]` is the code of piece i.
 
@@ -87,8 +90,10 @@ def run_program(
     nothing is kept that is not needed any more.  `watch` is called before the first instruction,
     and after each.  `commit` has a place in the program, and what is called there: where that is
     False, no piece runs from there on, and its results are missing.  `note` notes of which
-    micro-batch an error is.
+    micro-batch an error is.  What is sent may be computed in the arrays of `places`, each of them
+    written once.
     """
+    free = dict(places)
     if watch is not None:
         watch()
     place, call = (len(program.instructions), None) if commit is None else commit
@@ -101,7 +106,7 @@ def run_program(
                 pass
             case Run():
                 try:
-                    _run(one, pieces[one.piece], compiled[one.piece], there)
+                    _run(one, pieces[one.piece], compiled[one.piece], there, free)
                 except ChainruleError as error:
                     if one.micro_batch is not None and note is not None:
                         note(error, one.micro_batch)
@@ -137,10 +142,18 @@ def run_program(
 # Functions of their own, whose variables end with them: else arrays would outlive their use.
 
 
-def _run(one: Run, piece: Piece, compiled: Code, there: dict[Key, np.ndarray]) -> None:
+def _run(
+    one: Run,
+    piece: Piece,
+    compiled: Code,
+    there: dict[Key, np.ndarray],
+    free: dict[Key, np.ndarray],
+) -> None:
     reads = zip(piece.reads.values(), one.reads, strict=True)
-    found = compiled({node: there[key] for node, key in reads})
-    for node, key in zip(piece.gives.values(), one.gives, strict=True):
+    gives = list(zip(piece.gives.values(), one.gives, strict=True))
+    into = {node: free.pop(key) for node, key in gives if key in free}
+    found = compiled({node: there[key] for node, key in reads}, into)
+    for node, key in gives:
         there[key] = found[node]
 
 

@@ -80,12 +80,14 @@ def _reading(
     if not read:
         return code
 
-    def run(given: dict[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
+    def run(
+        given: dict[Node, np.ndarray], into: Mapping[Node, np.ndarray]
+    ) -> Mapping[Node, np.ndarray]:
         of_all = {
             node: shown[replica, number]
             for number, nodes in read.items()
             for replica, node in enumerate(nodes)
         }
-        return code(given | of_all)
+        return code(given | of_all, into)
 
     return run

@@ -92,7 +92,8 @@ class Split(Frozen):
     def code(self) -> tuple[Code, ...]:
         """What runs each piece; sums are added up in place where its program can."""
         return tuple(
-            one.overwriting if isinstance(one, Overwriting) else one for one in self.compiled
+            one.overwriting if isinstance(one, Overwriting) else _anywhere(one)
+            for one in self.compiled
         )
 
     @cached_property
@@ -259,6 +260,11 @@ def split_of(step: ParallelStep, sizes: Mapping[str, int]) -> Split:
         replicas_read,
         {} if has_limits else lent(programs, {one: kind for one, (_, kind) in values.items()}),
     )
+
+
+def _anywhere(program: Any) -> Code:
+    """The code of a program whose results always have memory of their own."""
+    return lambda inputs, _: program(inputs)
 
 
 def _see_each_other(step: ParallelStep) -> bool:

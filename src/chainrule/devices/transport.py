@@ -33,7 +33,7 @@ AHEAD = 4  # messages that a rank is ready for before it waits for them
 class MPITransport:
     """The transport of one rank in one step; `name` says how a value is called.  What is `shown`
     to others is not added up, and what is lent them is not sent: an empty message says that it is
-    there."""
+    there.  `meanwhile` is called where the rank has to wait for a message."""
 
     def __init__(
         self,
@@ -42,8 +42,10 @@ class MPITransport:
         messages: Messages,
         name: Callable[[Key], str],
         shown: Shown,
+        meanwhile: Callable[[], object],
     ) -> None:
         self.world, self.messages, self.name, self.shown = world, messages, name, shown
+        self.meanwhile = meanwhile
         self.coming = deque(one for one in program.instructions if isinstance(one, Receive))
         self.posted: dict[tuple[Key, int], tuple[Any, np.ndarray]] = {}
         self.sent: deque[tuple[Any, Key, int, np.ndarray]] = deque()
@@ -62,7 +64,8 @@ class MPITransport:
             )
         lent = self.shown.lent.get((self.world.rank, key))
         if lent is not None and key not in self.left:
-            lent[...] = array
+            if array is not lent:  # else code has written it there
+                lent[...] = array
             self.left.add(key)
         whole = np.ascontiguousarray(array) if lent is None else NOTHING
         tag = self.messages.tags[self.world.rank, to, key]
@@ -74,6 +77,8 @@ class MPITransport:
     def receive(self, key: Key, sender: int) -> np.ndarray:
         """Waits for an array of another rank."""
         request, array = self.posted.pop((key, sender))
+        if not request.Test():
+            self.meanwhile()
         self.world.wait(request, lambda: self._told("waits for", key, "from", sender), (sender,))
         self._post()
         return array
@@ -119,18 +124,15 @@ class MPITransport:
         if not self.shown.has(one):
             self.helper.wait(one)
 
-    def commit(self) -> None:
-        """Waits until all that was sent is there, and all ranks have come so far."""
-        self._flush()
-        others = [one for one in range(self.world.count) if one != self.world.rank]
-        self.world.wait(self.world.comm.Ibarrier(), lambda: "waits for all other ranks", others)
-
     def finish(self) -> None:
-        """Waits until all that was sent is there."""
+        """Waits until all that was sent, and all sums that were begun, are there."""
+        for one in list(self.helper.begun):
+            self.helper.wait(one)
         self.helper.close()
-        self._flush()
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Waits until all that was sent is there."""
         while self.sent:
             request, key, to, _ = self.sent.popleft()
             what = partial(self._told, "sends", key, "to", to)

@@ -7,6 +7,7 @@ makes one of a function.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -183,6 +184,7 @@ class HeldCall(Call, Protocol):
 
 
 Then = Callable[[Sequence[np.ndarray]], None]
+NOWHERE: Mapping[Node, np.ndarray] = MappingProxyType({})
 
 
 @runtime_checkable
@@ -214,11 +216,13 @@ class InPlace(Protocol):
 class Overwriting(Protocol):
     """What a program has, too, if its results can take arrays that other calls give it."""
 
-    def overwriting(self, inputs: Mapping[Node, np.ndarray]) -> Mapping[Node, np.ndarray]:
+    def overwriting(
+        self, inputs: Mapping[Node, np.ndarray], into: Mapping[Node, np.ndarray] = NOWHERE
+    ) -> Mapping[Node, np.ndarray]:
         """As `Program.__call__`, but results may take the arrays of the inputs that `overwrites`
-        maps to them.
+        maps to them, and those that they have in `into`, which are of their types.
 
-        These are in C order, aligned, writeable and nobody else's; if anything is raised, their
+        All these are in C order, aligned, writeable and nobody else's; if anything is raised, their
         elements may have changed.
         """
         ...

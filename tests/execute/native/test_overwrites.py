@@ -102,3 +102,23 @@ def test_a_result_that_is_an_input_has_its_value_from_before() -> None:
     assert found[after] is own
     np.testing.assert_array_equal(found[given], W)
     np.testing.assert_allclose(own, W - 0.1 * V, rtol=1e-15)
+
+
+def test_results_are_computed_in_arrays_that_are_given_for_them() -> None:
+    """Also an empty one; what takes an input, or is one, does not need its array."""
+    graph = cr.trace(lambda W, V: (W - 0.1 * V, W @ V.T, V[:0] * 2), W, V)
+    given, other = [item.node for item in graph.inputs]
+    after, product, nothing = [node for _, node in graph.outputs]
+    program = NativeProgram(graph, [given, after, product, nothing], {given: after})
+    wanted = program({given: W, other: V})
+    into = {node: np.full(one.shape, 7.0) for node, one in wanted.items()}
+    own = W.copy()
+    found = program.overwriting({given: own, other: V}, into)
+    for node in (product, nothing):
+        assert found[node] is into[node] and wanted[node] is not into[node]
+    assert found[after] is own and found[given] is not into[given]
+    for node, one in wanted.items():
+        assert found[node].tobytes() == one.tobytes()
+    again = program.overwriting({given: W.copy(), other: V})
+    assert again[product] is not into[product]
+    assert not any(np.shares_memory(again[product], one) for one in into.values())

@@ -27,7 +27,7 @@ from chainrule.devices.instructions import (
     Run,
 )
 from chainrule.devices.job import launched
-from chainrule.devices.messages import Lent
+from chainrule.devices.messages import Lent, computed_there
 from chainrule.devices.one_program import compiled_nbytes, is_one_program
 from chainrule.devices.pieces import Piece
 from chainrule.devices.reports.memory_text import text
@@ -41,11 +41,14 @@ from chainrule.devices.reports.values import (
     values_of,
 )
 from chainrule.devices.reports.waiting import waiting_nbytes
+from chainrule.execute.executor import Overwriting
 from chainrule.execute.executors import executor_of
 from chainrule.explain.memory.kinds import Kind
 from chainrule.graph.cached import cached_property
 from chainrule.graph.frozen import NotPickled
 from chainrule.graph.in_notebooks import ShownByText
+from chainrule.graph.node import Node
+from chainrule.plan.roles import is_given
 from chainrule.primitives.sources import constant
 from chainrule.schedule.in_numpy import outline_in_c_order, without_memory
 
@@ -259,6 +262,8 @@ class _Followed:
         self.given += self._constants()
         both = [key for (owner, key), others in lent.items() if program.rank in (owner, *others)]
         self.places = [replace(values[key.value], kind=MESSAGES) for key in both]
+        self.free = computed_there(program, lent)  # places that nothing is computed in so far
+        self.left: dict[Node, Key] = {}  # what the latest piece has computed in some
 
     def _constants(self) -> list[Value]:
         """The arrays that the pieces of this rank hold, each once."""
@@ -296,7 +301,9 @@ class _Followed:
         """What an instruction allocates while it runs, beside what is there; and it in words."""
         match one:
             case Run(piece, part, reads):
-                run = self.runs.of(piece, tuple(self.lies[key] for key in reads))
+                self.left = self._left(one)
+                given = tuple(self.lies[key] for key in reads)
+                run = self.runs.of(piece, given, frozenset(self.left))
                 self.blocks[piece] = run.block_nbytes
                 self.outlines, self.in_place = run.outlines, run.in_place
                 batch = "" if part is None else f" of micro-batch {part}"
@@ -312,6 +319,16 @@ class _Followed:
             case Clear():
                 return [], "setting sums to 0"
         return [], "sending"
+
+    def _left(self, one: Run) -> dict[Node, Key]:
+        """What a piece computes where other ranks read it."""
+        found: dict[Node, Key] = {}
+        if isinstance(self.runs.programs[one.piece], Overwriting):
+            for node, key in zip(self.pieces[one.piece].gives.values(), one.gives, strict=True):
+                if key in self.free and not is_given(node):
+                    found[node] = key
+        self.free -= {*found.values()}
+        return found
 
     def _exchange(self, one: Collective) -> tuple[list[tuple[str, str, int]], str]:
         """As `_step`: what comes of an exchange is there beside what was given for it."""
@@ -334,8 +351,9 @@ class _Followed:
                 for key, node in zip(one.gives, nodes, strict=True):
                     if node in self.in_place and key not in self.there:
                         continue  # in an array of the state
-                    self.there[key] = self.values[key.value]
                     self.lies[key] = self.outlines[node]
+                    if self.left.get(node) != key:
+                        self.there[key] = self.values[key.value]
             case Receive(key, sender) if (sender, key) in self.lent:  # it was there before
                 self.lies[key] = outline_in_c_order(self.values[key.value].node)
             case Receive(key):

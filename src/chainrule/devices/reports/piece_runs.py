@@ -51,15 +51,21 @@ class PieceRuns:
         self.pieces, self.programs, self.traits = pieces, programs, traits
         self._known: dict[tuple[object, ...], PieceRun] = {}
 
-    def of(self, number: int, given: tuple[np.ndarray, ...]) -> PieceRun:
-        """The run of a piece whose arguments lie as the arrays `given`, in the order of reads."""
-        key = (number, *(one.strides for one in given))
+    def of(
+        self, number: int, given: tuple[np.ndarray, ...], elsewhere: frozenset[Node] = frozenset()
+    ) -> PieceRun:
+        """The run of a piece whose arguments lie as the arrays `given`, in the order of reads, and
+        which computes some of its results in memory that is counted elsewhere."""
+        key = (number, elsewhere, *(one.strides for one in given))
         if key not in self._known:
             reads = self.pieces[number].reads.values()
-            self._known[key] = self._found(number, dict(zip(reads, given, strict=True)))
+            outlines = dict(zip(reads, given, strict=True))
+            self._known[key] = self._found(number, outlines, elsewhere)
         return self._known[key]
 
-    def _found(self, number: int, outlines: dict[Node, np.ndarray]) -> PieceRun:
+    def _found(
+        self, number: int, outlines: dict[Node, np.ndarray], elsewhere: frozenset[Node]
+    ) -> PieceRun:
         piece, program = self.pieces[number], self.programs[number]
         results = list(dict.fromkeys(piece.gives.values()))
         lying = {node: one for node, one in outlines.items() if not one.flags.c_contiguous}
@@ -73,7 +79,8 @@ class PieceRuns:
         if self.traits.one_block:
             block = usage.scratch_nbytes or 0
             for life in usage.lives:
-                if life.arena not in (SCRATCH, *given) and not life.in_place:
+                is_here = life.arena not in (SCRATCH, *given) and life.node not in elsewhere
+                if is_here and not life.in_place:
                     rows.append((name(life.node), str(Kind.RESULT), life.nbytes))
             passing = usage.allocated_nbytes
         else:

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.errors import EvaluationError
 from chainrule.execute import reference
 from chainrule.execute.budget import refuse_copies, with_copies
-from chainrule.execute.executor import Then
+from chainrule.execute.executor import NOWHERE, Then
 from chainrule.execute.free_memory import give_back, refuse_beyond_free
 from chainrule.execute.home import Home
 from chainrule.execute.native.planned import needs_of
@@ -112,7 +112,9 @@ class NativeProgram:
             inputs = {**inputs, **{node: given_value(node, inputs) for node in taken}}
         return self.overwriting(inputs)
 
-    def overwriting(self, inputs: Mapping[Node, Any]) -> dict[Node, np.ndarray]:
+    def overwriting(
+        self, inputs: Mapping[Node, Any], into: Mapping[Node, np.ndarray] = NOWHERE
+    ) -> dict[Node, np.ndarray]:
         """See `Overwriting.overwriting`."""
         launcher, given = self.launcher, self.given_results
         copies = sum([int(node.type.nbytes) for node in given])
@@ -121,7 +123,7 @@ class NativeProgram:
             return {node: given_value(node, inputs) for node in given}
         taken = set(launcher.overwritten.values())
         before = {node: given_value(node, inputs) for node in given if node in taken}
-        made = launcher(inputs, copies)
+        made = launcher(inputs, copies, into)
         if made is None:
             self.raise_failure(inputs)
         made.update((result, inputs[node]) for result, node in launcher.overwritten.items())

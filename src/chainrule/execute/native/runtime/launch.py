@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.execute.executor import NOWHERE
 from chainrule.execute.free_memory import WORTH_CHECKING, refuse_beyond_free
 from chainrule.execute.native.runtime.arrays import copied_nbytes, plain, pointer_of, usual
 from chainrule.execute.native.runtime.machine import (
@@ -90,9 +91,13 @@ class Launcher:
         return context
 
     def __call__(
-        self, inputs: Mapping[Node, Any], later_nbytes: int = 0
+        self,
+        inputs: Mapping[Node, Any],
+        later_nbytes: int = 0,
+        into: Mapping[Node, np.ndarray] = NOWHERE,
     ) -> dict[Node, np.ndarray] | None:
-        """The values of the results; None if an index was out of range.
+        """The values of the results, in their arrays of `into` where they have one; None if an
+        index was out of range.
 
         `inputs` are arrays or numbers of the inputs' types, for every input; what code cannot read
         as it is is copied.  MemoryLimitError if there is not enough memory, also for what the
@@ -107,7 +112,11 @@ class Launcher:
             slots[self.slots[node]] = pointer_of(array)
         made: dict[Node, np.ndarray] = {}
         for node in self.fresh:
-            made[node], slots[self.result_slots[node]] = self.kinds[node].empty()
+            if node in into:
+                made[node] = into[node]
+                slots[self.result_slots[node]] = pointer_of(into[node])
+            else:
+                made[node], slots[self.result_slots[node]] = self.kinds[node].empty()
         try:
             done = self.machine.call(self.graph, context)
         finally:
