@@ -105,3 +105,19 @@ def test_tiles_are_written_while_others_are_computed():
 
     hidden, small, large = (taken(one) for one in (0.0, 1.0, 10.0))
     assert small - hidden < 0.4 * (taken(101.0) - taken(100.0)) < 0.1 * (large - hidden)
+
+
+def test_memory_is_as_quick_for_all_threads_as_for_one():
+    """What lies in a cache comes twice as quick for two."""
+    graph = cr.trace(lambda x, y: x + y, x=cr.float32["2000 2000"], y=cr.float32["2000 2000"])
+    results = [node for _, node in graph.outputs]
+    (one,), (two,) = (plan(graph, results, threads=threads).works for threads in (1, 2))
+
+    def taken(work, farthest):
+        levels = Level(2.0**15, 1e9), Level(2.0**16, 50.0), Level(2.0**62, farthest)
+        speeds = replace(SPEEDS[64], memory=levels, sharing=0.0, operation=0.0, access=0.0)
+        return work_nanoseconds(work, speeds)
+
+    assert taken(two, 50.0) == pytest.approx(taken(one, 50.0) / 2, rel=0.05)
+    near, far = (taken(one, farthest) for farthest in (50.0, 5.0))
+    assert taken(two, 5.0) == pytest.approx(near / 2 + far - near, rel=0.05)

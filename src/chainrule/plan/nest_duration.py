@@ -51,8 +51,12 @@ def nests_nanoseconds(
         shared(_computing(one, speeds, lying), share, speeds)
         for one, share in zip(layouts, shares, strict=True)
     )
-    far = speeds.shared(_far(layouts, speeds, lying), min(shares, default=1.0))
-    return together(computing, far)
+    share = min(shares, default=1.0)
+    far = _far(layouts, speeds, lying)
+    if share == 1:
+        return together(computing, far)
+    cached = _far(layouts, speeds.with_quick_memory, lying)  # memory is as quick for all as for one
+    return together(computing, speeds.shared(cached, share) + far - cached)
 
 
 def _far(layouts: Sequence[NestLayout], speeds: Speeds, lying: Lying) -> float:
