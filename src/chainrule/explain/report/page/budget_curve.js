@@ -3,7 +3,7 @@
 import { apart, moreText } from "./budgets.js";
 import { vector } from "./dom.js";
 
-const CURVE_LEFT = 54;
+const CURVE_LEFT = 62;
 const CURVE_RIGHT = 14;
 const CURVE_TOP = 18;
 const CURVE_BOTTOM = 22;
