@@ -115,8 +115,10 @@ def run_as_rank(
 
     InputError on all ranks where they were given different steps, batches, numbers or states.
     """
-    is_whole = state.shares is None  # and stays so where a first step is refused
-    shares = begun(world, split, state, numbers, batch if is_whole else ())
+    waits = bool(shares_of(split, state.outlines_only).messages.tags)
+    # Else nobody has time to read it later; and a state that is whole is to stay so if refused.
+    later = waits and state.shares is not None
+    shares = begun(world, split, state, numbers, () if later else batch)
     world.broken = kept = []  # if it fails, its buffers stay: messages may still come
     program = split.programs[world.rank]
     shown = shown_of(world, split)
@@ -124,7 +126,7 @@ def run_as_rank(
 
     @cache
     def compared() -> Callable[[], InputError | None]:
-        return begin_comparing(world, state, batch)
+        return begin_comparing(world, state, batch) if later else lambda: None
 
     def name(key: Key) -> str:
         return _name(split, key.value, key.micro_batch)
