@@ -22,6 +22,7 @@ from numpy_memory import numpy_traced
 from chainrule.control.cost import COND
 from chainrule.execute import reference
 from chainrule.execute.aligned import alignment_of
+from chainrule.execute.executor import NOWHERE
 from chainrule.execute.native.runtime import held, quick, recycled
 from chainrule.execute.native.runtime.arrays import copied_nbytes
 from chainrule.execute.native.runtime.entry import entry
@@ -90,18 +91,19 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Measured]]:
 
         return work() if watch else watching.measure(work, planned)
 
-    def launched(self: Launcher, inputs: Any, later_nbytes: int = 0) -> Any:
+    def launched(self: Launcher, inputs: Any, later_nbytes: int = 0, into: Any = NOWHERE) -> Any:
         def planned() -> Measured:
             schedule = plan_for(self.graph, self.results, _overwrites(self)).schedule
             copies = sum(copied_nbytes(array, node.dtype) for node, array in inputs.items())
             nbytes = self.fresh_nbytes + schedule.scratch_nbytes + schedule.allocated_nbytes
-            large = (alignment_of(int(node.type.nbytes)) for node in self.fresh)
+            nbytes -= sum(int(node.type.nbytes) for node in into)
+            large = [alignment_of(int(x.type.nbytes)) for x in self.fresh if x not in into]
             aligned = alignment_of(schedule.scratch_nbytes) + sum(large)
             name = f"native: {self.graph.name}"
             return _planned(name, self.graph, self.results, nbytes + copies, aligned)
 
         def work() -> Any:
-            return launch(self, inputs, later_nbytes)
+            return launch(self, inputs, later_nbytes, into)
 
         self.machine._free.clear()
         recycled.forget()
