@@ -23,6 +23,7 @@ from chainrule.execute.xla.memory import (
     device_with_memory,
     refuse_beyond_device,
 )
+from chainrule.execute.xla.overwriting import after, late_readers
 from chainrule.execute.xla.parts import InParts, evaluate
 from chainrule.execute.xla.text_of_program import scope_of
 from chainrule.execute.xla.tracing import Space
@@ -98,6 +99,7 @@ class Code:
             with jax_here().named_scope(scope_of(numbers[node])):
                 return space.where(space.failed, before, after)
 
+        late = late_readers(order, overwritten)
         by_caller = grid is None and is_for_caller(order)
 
         def called(values: list[Any]) -> list[Any]:
@@ -113,6 +115,10 @@ class Code:
             values = {**old, **dict(zip(given, arrays, strict=True))}
             space = evaluated(values)
             new = [values[node] for node in overwritten]
+            for place, (node, one) in enumerate(overwritten.items()):
+                # Within a budget some are not kept.
+                readers = [values[x] for x in late.get(node, ()) if x in values]
+                new[place] = after(readers, old[one], new[place])
             if space.failed is not False:
                 pairs = zip(overwritten, old.values(), new, strict=True)
                 new = [chosen(space, *one) for one in pairs]
