@@ -211,7 +211,7 @@ class Multiplying:
         """What must lie in memory so that the operand does, too: of a bfloat16 one, what is moved
         last before it lies nowhere, so that all who move it on read one array."""
         node = narrowed(operand)
-        while node is not operand and self.roles[node.inputs[0]] is Role.MOVED:
+        while node is not operand and node.inputs and self.roles[node.inputs[0]] is Role.MOVED:
             node = node.inputs[0]
             own = axis_by_axis(node.shape)
             if place_in_memory(node, own, node.shape, self.roles, available, self.strides):

@@ -17,7 +17,6 @@ from chainrule.execute.native.plan_to_ir.conversions import (
 from chainrule.execute.native.plan_to_ir.conversions import type_of as register_type
 from chainrule.execute.native.plan_to_ir.differences import is_negated
 from chainrule.execute.native.plan_to_ir.emit import (
-    BITS,
     Code,
     Operand,
     constant,
@@ -26,6 +25,7 @@ from chainrule.execute.native.plan_to_ir.emit import (
     mangled,
     with_lanes,
 )
+from chainrule.execute.native.plan_to_ir.masks import alignment, masked_load, masked_store
 from chainrule.execute.native.plan_to_ir.quotients import Divisor, quotient
 from chainrule.execute.native.plan_to_ir.scalars import Typed, emit_expression
 from chainrule.graph.dtypes import is_bfloat16
@@ -270,7 +270,7 @@ class Points:
         wide = with_lanes(stored, width)
         nothing = Operand("zeroinitializer", wide)
         name = f"llvm.masked.gather.{mangled(wide)}.v{width}p0"
-        return code.call(name, wide, pointers, _alignment(wide), mask, nothing)
+        return code.call(name, wide, pointers, alignment(wide), mask, nothing)
 
     def store(self, value: Operand, node: Node, place: Affine) -> None:
         """Write the elements of a value."""
@@ -308,7 +308,7 @@ class Points:
         )
         mask = self.mask or constant(1, with_lanes("i1", width))
         name = f"llvm.masked.scatter.{mangled(value.type)}.v{width}p0"
-        code.run(name, value, pointers, _alignment(value.type), mask)
+        code.run(name, value, pointers, alignment(value.type), mask)
 
     def _one_hot(self, one: Instance) -> Operand:
         update, column = one.operands
@@ -378,21 +378,3 @@ class Points:
             bad = code.binary("and", bad, self.mask)
         self.failed(bad)
         return code.select(fits, index, constant(0, wide))
-
-
-def masked_load(code: Code, pointer: Operand, type_: str, mask: Operand) -> Operand:
-    """A vector of which only the lanes of the mask are read; the others are 0."""
-    nothing = Operand("zeroinitializer", type_)
-    name = f"llvm.masked.load.{mangled(type_)}.p0"
-    return code.call(name, type_, pointer, _alignment(type_), mask, nothing)
-
-
-def masked_store(code: Code, value: Operand, pointer: Operand, mask: Operand) -> None:
-    """Write only the lanes of the mask."""
-    name = f"llvm.masked.store.{mangled(value.type)}.p0"
-    code.run(name, value, pointer, _alignment(value.type), mask)
-
-
-def _alignment(type_: str) -> Operand:
-    """That of one element, in bytes."""
-    return Operand(str(BITS[element(type_)] // 8), "i32")

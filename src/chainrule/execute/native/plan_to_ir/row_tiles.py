@@ -26,7 +26,8 @@ from chainrule.execute.native.plan_to_ir.emit import (
     lanes,
     with_lanes,
 )
-from chainrule.execute.native.plan_to_ir.emit_instances import Places, affine, masked_load
+from chainrule.execute.native.plan_to_ir.emit_instances import Places, affine
+from chainrule.execute.native.plan_to_ir.masks import first_lanes, masked_load
 from chainrule.plan.loops.row_lanes import RowLanes, Tile
 
 Z = Operand("0", "i64")
@@ -239,9 +240,7 @@ class Moves:
         wide = with_lanes(self.stored, self.width)
         if there >= self.width:
             return self._held(self.code.load(memory, wide))
-        shown = ", ".join(f"i1 {'true' if k < there else 'false'}" for k in range(self.width))
-        mask = Operand(f"<{shown}>", with_lanes("i1", self.width))
-        value = self._held(masked_load(self.code, memory, wide, mask))
+        value = self._held(masked_load(self.code, memory, wide, first_lanes(there, self.width)))
         return self._repeated(value, there, each)
 
     def _repeated(self, x: Operand, there: int, each: int) -> Operand:

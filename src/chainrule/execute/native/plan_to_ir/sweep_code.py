@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 from chainrule.execute.native.plan_to_ir.ahead import Ahead
 from chainrule.execute.native.plan_to_ir.conversions import from_memory, to_memory
 from chainrule.execute.native.plan_to_ir.emit import Operand, count, with_lanes
-from chainrule.execute.native.plan_to_ir.emit_instances import (
-    Points,
-    masked_load,
-    masked_store,
-    memory_type,
-)
+from chainrule.execute.native.plan_to_ir.emit_instances import Points, memory_type
+from chainrule.execute.native.plan_to_ir.masks import first_lanes, masked_load, masked_store
 from chainrule.execute.native.plan_to_ir.reducers import Reducer, combined
 from chainrule.execute.native.plan_to_ir.row_scalars import RowScalars, row_scalars
 from chainrule.plan.loops.loop_work import Instance, Store
@@ -125,9 +121,7 @@ class SweepCode:
     def rest(self, digits: list[Operand], done: int, kept: list[Operand]) -> list[Operand]:
         """The last columns, which fill no vector."""
         left, width = self.columns[-1] - done, self.width
-        shown = ", ".join(f"i1 {'true' if k < left else 'false'}" for k in range(width))
-        mask = Operand(f"<{shown}>", with_lanes("i1", width))
-        return self._round(digits, count(done), kept, 1, mask)
+        return self._round(digits, count(done), kept, 1, first_lanes(left, width))
 
     def _blocks(
         self, digits: list[Operand], kept: list[Operand], rounds: int, stride: int

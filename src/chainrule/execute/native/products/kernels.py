@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand, constant, with_lanes
+from chainrule.execute.native.plan_to_ir.masks import first_lanes
 from chainrule.execute.native.products.narrow_reads import load_vector, memory_types
 from chainrule.plan.products.contraction import Gemm
 from chainrule.plan.products.tiles import Tiles
@@ -32,8 +33,7 @@ class Kernels:
         found = list[Operand | None]()
         for begin in range(0, width, lanes):
             here = min(width - begin, lanes)
-            bits = ", ".join(f"i1 {'true' if lane < here else 'false'}" for lane in range(lanes))
-            found.append(None if here == lanes else Operand(f"<{bits}>", f"<{lanes} x i1>"))
+            found.append(None if here == lanes else first_lanes(here, lanes))
         return found
 
     def moved(self, code: Code, base: Operand, index: Operand) -> Operand:

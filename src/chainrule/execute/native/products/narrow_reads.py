@@ -16,7 +16,7 @@ from chainrule.execute.native.plan_to_ir.emit import (
     lanes,
     with_lanes,
 )
-from chainrule.execute.native.plan_to_ir.emit_instances import masked_load
+from chainrule.execute.native.plan_to_ir.masks import masked_load
 from chainrule.plan.products.tiles import Narrow
 
 NARROW, PAIR = "i16", "i32"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Operand, constant, with_lanes
-from chainrule.execute.native.plan_to_ir.emit_instances import masked_load, masked_store
+from chainrule.execute.native.plan_to_ir.masks import masked_load, masked_store
 from chainrule.execute.native.products.kernels import I64, Kernels, call, choice, number
 from chainrule.execute.native.products.narrow_reads import (
     PAIR,

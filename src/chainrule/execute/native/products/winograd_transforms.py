@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from chainrule.execute.native.plan_to_ir.emit import Code, Module, Operand, constant, with_lanes
-from chainrule.execute.native.plan_to_ir.emit_instances import masked_load, masked_store
+from chainrule.execute.native.plan_to_ir.masks import first_lanes, masked_load, masked_store
 from chainrule.execute.native.products.kernels import I64, number
 from chainrule.execute.native.products.pack_kernels import shuffled
 from chainrule.execute.native.products.product_code import ONE, ZERO, moved
@@ -342,10 +342,7 @@ class Transforms:
     def mask(self, left: int) -> Operand | None:
         """The first lanes; None: all."""
         lanes = self.one.lanes
-        if left >= lanes:
-            return None
-        bits = ", ".join(f"i1 {'true' if lane < left else 'false'}" for lane in range(lanes))
-        return Operand(f"<{bits}>", f"<{lanes} x i1>")
+        return None if left >= lanes else first_lanes(left, lanes)
 
     def parted(self, code: Code, low: Operand, high: Operand) -> tuple[Operand, Operand]:
         """What is even and what is odd in two vectors."""
