@@ -89,6 +89,22 @@ def budgets() -> Report:
     return cr.report(step, sizes={"n": 512}, title="budgets", tradeoff=True)
 
 
+def fused() -> Report:
+    """Of compiled code, within budgets: some values are computed on the way to others."""
+
+    def layers(x: float32["n 64"], Ws: Any):
+        h = x
+        for W in Ws:
+            z = h @ W
+            h = np.tanh(z) * np.exp(-z * z)
+        J = np.mean(h * h)
+        return J
+
+    weights = [np.eye(64, dtype=np.float32) / 3 for _ in range(4)]
+    step = cr.training_step(layers, "Ws", cr.sgd(0.1), Ws=weights, executor="native")
+    return cr.report(step, sizes={"n": 512}, title="fused", tradeoff=True)
+
+
 def symbolic() -> Report:
     """Neither values nor sizes."""
     return cr.report(network())
@@ -219,6 +235,7 @@ def orders() -> Report:
 PAGES: dict[str, Callable[[], Report]] = {
     "mlp": mlp,
     "budgets": budgets,
+    "fused": fused,
     "symbolic": symbolic,
     "adam": adam,
     "blocks": blocks,

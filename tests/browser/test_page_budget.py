@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from executors import needs_native
 from waiting import calm, settle
 
 
@@ -81,3 +82,17 @@ def test_an_address_a_click_and_a_phone(opened) -> None:
     page.evaluate("location.hash = '#tab=budget&budget=99999999999'")
     settle(page)
     assert "as planned" in page.locator("#budget-text").inner_text()
+
+
+CUT_OFF = """() => [...document.querySelectorAll("#panel-budget :is(td, figcaption)")]
+  .filter((one) => one.scrollWidth > one.clientWidth && !one.querySelector("[title]"))
+  .map((one) => one.innerText)"""
+
+
+@needs_native
+def test_nothing_is_cut_off_in_small_windows(opened) -> None:
+    for width in (390, 800):
+        page = opened("fused", at="#tab=budget&budget=1", width=width)
+        rows = page.locator("#panel-budget tbody tr").all_inner_texts()
+        assert any("on the way to others" in one for one in rows), rows
+        assert page.evaluate(CUT_OFF) == []

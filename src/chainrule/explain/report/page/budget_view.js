@@ -170,10 +170,20 @@ function againRow(page, row) {
     "tr",
     {},
     element("th", { scope: "row" }, element("div", {}, ...againNames(page, row), times)),
-    element("td", {}, againSources(page, row)),
-    element("td", { class: "number" }, row.nanoseconds ? timeText(row.nanoseconds) : "–"),
+    ...sourcesAndTime(page, row),
     element("td", { class: "number" }, bytesText(row.nbytes)),
   );
+}
+
+/** Two cells, or a wide one where the values take no time of their own. */
+function sourcesAndTime(page, row) {
+  const { nanoseconds } = row;
+  if (!nanoseconds && !row.sources.length && !row.from_parts)
+    return [element("td", { class: "muted", colspan: 2 }, "on the way to others")];
+  return [
+    element("td", {}, againSources(page, row)),
+    element("td", { class: "number" }, nanoseconds ? timeText(nanoseconds) : "–"),
+  ];
 }
 
 /** The values, or those of which parts without names are computed again. */
@@ -193,12 +203,11 @@ function againNames(page, row) {
 }
 
 /** As many as there is room for, and how many more there are. */
-function againSources({ model }, { sources, from_parts: fromParts, nanoseconds }) {
+function againSources({ model }, { sources, from_parts: fromParts }) {
   const own = fromParts ? ["parts of it"] : [];
   const short = sources.map((id) => shortened(labelText(model.values[id]), SOURCE_LETTERS));
   const all = [...short, ...own];
-  if (!all.length)
-    return element("span", { class: "muted" }, nanoseconds ? "–" : "on the way to others");
+  if (!all.length) return element("span", { class: "muted" }, "–");
   let count = 1;
   while (count < all.length && all.slice(0, count + 1).join(", ").length <= SOURCES_LETTERS)
     count += 1;
