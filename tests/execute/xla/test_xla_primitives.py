@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from primitive_calls import (
 )
 from running import by_xla
 
+import chainrule as cr
 from chainrule.control import CONTROL
 from chainrule.execute.xla import functions
 from chainrule.primitives.logic import cast
@@ -103,8 +105,30 @@ OWN = [one for one in MAPS if one.name in vars(functions)]
 
 
 def test_magnitudes_of_functions_that_are_not_xlas() -> None:
-    assert len(OWN) == 6
+    assert len(OWN) == 9
     check(OWN[0], [call for one in OWN for call in calls_of_magnitudes(one)])
+
+
+def test_quotients_and_signs_are_those_of_numpy() -> None:
+    """To the last bit, zeros with their signs, and of integers divided by zero."""
+
+    def divided(x: Any, y: Any) -> Any:
+        return np.floor_divide(x, y), np.remainder(x, y), np.sign(x), np.sign(y)
+
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.1, -5.5, 6e4])
+    whole = np.array([-128, 127, 0, -1, 7, 3])
+    drawn = np.random.default_rng(3).normal(size=(2, 300)) * 10
+    for dtype in ("float64", "float32", "float16", "int8"):
+        numbers = whole if dtype == "int8" else special
+        pairs = np.stack([one.ravel() for one in np.meshgrid(numbers, numbers)])
+        x, y = np.concatenate([pairs, drawn], axis=1).astype(dtype)
+        with np.errstate(all="ignore"):
+            wanted = divided(x, y)
+        for found, right in zip(cr.compile(divided, executor="xla")(x, y), wanted, strict=True):
+            np.testing.assert_array_equal(found, right, strict=True)
+            if dtype != "int8":
+                known = ~np.isnan(right)
+                np.testing.assert_array_equal(np.signbit(found)[known], np.signbit(right)[known])
 
 
 @pytest.mark.exhaustive

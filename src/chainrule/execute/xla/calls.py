@@ -13,7 +13,7 @@ from chainrule.execute.executor import Then
 from chainrule.execute.home import Home
 from chainrule.execute.xla.ahead import SentAhead
 from chainrule.execute.xla.code import given_of, given_value, is_given
-from chainrule.execute.xla.jax_here import jax_here, wide
+from chainrule.execute.xla.jax_here import failures, wide
 from chainrule.execute.xla.memory import device_failed
 from chainrule.graph.node import Node
 
@@ -110,7 +110,7 @@ class XlaCall:
             with wide():
                 found, failed = self.jitted(*given)
             return None if failed and bool(failed[0]) else [np.array(one) for one in found]
-        except jax_here().errors.JaxRuntimeError:
+        except failures():
             self.code.foreign.take()
             return None
 
@@ -157,7 +157,7 @@ class XlaHeldCall:
         stays = [(slot, x) for slot, x in enumerate(self.given) if x in self.names]
         self.stays = [(slot, self.names[node]) for slot, node in stays]
         self.before: dict[Node, np.ndarray] = {}
-        self.raised: BaseException | None = None
+        self.raised: Exception | None = None
         self.is_cold = True
         self.is_spread = False  # over several devices, to which arguments are sent
         self.sent_ahead = SentAhead(program, order, home)
@@ -239,11 +239,11 @@ class XlaHeldCall:
         self, error: BaseException, donated: Sequence[Any] | None, made: Sequence[Any]
     ) -> bool:
         """Whether to raise an error that came in a run: not where a call of NumPy has raised, which
-        says itself what is wrong.
+        says itself what is wrong, nor where JAX has looked for NaNs, and found one.
 
         A run that had begun counts, if it does not fail; else the old arrays count again.
         """
-        failure = jax_here().errors.JaxRuntimeError
+        failure = failures()
         if made:
             try:
                 self._settle(made)
@@ -252,7 +252,8 @@ class XlaHeldCall:
                 self._take_back(donated, failed)
         elif isinstance(error, failure):
             self.raised = self.code.foreign.take()
-            if self.raised is None:
+            found_nan = isinstance(error, FloatingPointError) and not is_lost(donated)
+            if self.raised is None and not found_nan:
                 raise self._lost(donated, error) from error
         elif self.is_cold and is_lost(donated):
             self.home.forget()

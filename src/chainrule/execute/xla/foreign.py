@@ -38,9 +38,14 @@ class Foreign:
         result = jax.ShapeDtypeStruct(node.shape, node.dtype)
         return jax.pure_callback(evaluate, result, *operands)
 
-    def take(self) -> BaseException | None:
-        """The last one that was raised and not taken yet."""
-        return self._raised.pop() if self._raised else None
+    def take(self) -> Exception | None:
+        """The last one that was raised and not taken yet; those before it are forgotten.  Raises
+        what is no failure: Ctrl-C."""
+        found, self._raised = self._raised, []
+        raised = found[-1] if found else None
+        if raised is not None and not isinstance(raised, Exception):
+            raise raised
+        return raised
 
 
 def is_foreign(node: Node) -> bool:

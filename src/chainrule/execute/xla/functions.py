@@ -78,3 +78,38 @@ def power(space: Space, x: Any, y: Any) -> Any:
 
     ones = jax.numpy.ones_like(x)
     return jax.lax.fori_loop(0, 8 * y.dtype.itemsize, one_bit, (ones, x, y))[0]
+
+
+def floor_divide(space: Space, x: Any, y: Any) -> Any:
+    """The quotient rounded down, as NumPy computes it: of the rest that `fmod` leaves, since
+    floor(1 / 0.1) is one too much; an integer divided by zero is zero."""
+    jnp = jax_here().numpy
+    if dtype_kind(x.dtype) in "iu":
+        return space.where(y == 0, 0, jnp.floor_divide(x, space.where(y == 0, 1, y)))
+    dtype = x.dtype
+    if dtype.itemsize < 4:  # NumPy rounds once, too
+        x, y = x.astype("float32"), y.astype("float32")
+    rest = jnp.fmod(x, y)
+    turns = (rest != 0) & ((rest < 0) != (y < 0))
+    whole = (x - rest) / y - turns
+    floor = jnp.floor(whole)
+    floor = floor + (whole - floor > 0.5)
+    floor = space.where(whole == 0, jnp.copysign(0.0 * whole, x / y), floor)
+    return space.where(y == 0, x / y, floor).astype(dtype)
+
+
+def remainder(space: Space, x: Any, y: Any) -> Any:
+    """What is left of `floor_divide`, with the sign of the divisor, as NumPy gives it; zero has
+    that sign, too."""
+    jnp = jax_here().numpy
+    if dtype_kind(x.dtype) in "iu":
+        return jnp.remainder(x, y)
+    rest = jnp.fmod(x, y)
+    rest = space.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    return space.where(rest == 0, jnp.copysign(0.0 * rest, y), rest)
+
+
+def sign(space: Space, x: Any) -> Any:
+    """-1, 0 or 1; NumPy's 0 has no sign, also of -0."""
+    found = jax_here().numpy.sign(x)
+    return found if dtype_kind(x.dtype) in "iu" else space.where(x == 0, 0.0, found)

@@ -45,6 +45,23 @@ def jax_here() -> Any:
     return jax
 
 
+@cache
+def failures() -> tuple[type[Exception], ...]:
+    """What a call of compiled code raises where it failed: ValueError from its second call on, and
+    FloatingPointError where the user's `jax_debug_nans` has found a NaN."""
+    return jax_here().errors.JaxRuntimeError, ValueError, FloatingPointError
+
+
+def refuse_traced(array: Any = None) -> None:
+    """UnsupportedError where JAX traces a function of the user's: by default any array shows it."""
+    jax = jax_here()
+    if isinstance(jax.numpy.zeros(()) if array is None else array, jax.core.Tracer):
+        raise UnsupportedError(
+            'a program of the executor "xla" was called while JAX traces a function that calls it',
+            hint="call it outside of jax.jit, or there by jax.pure_callback",
+        )
+
+
 def keeping_barriers() -> dict[str, Any]:
     """The compiler's options with which barriers between operations decide the order."""
     return DROPS_BARRIERS if jax_here().default_backend() == "cpu" else {}

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, EvaluationError, MemoryLimitError
 from chainrule.execute.free_memory import SWITCH, VARIABLE, refuse_beyond_free
-from chainrule.execute.xla.jax_here import jax_here
+from chainrule.execute.xla.jax_here import jax_here, refuse_traced
 
 ARGUMENTS, RESULTS, IN_PLACE, SCRATCH = "arguments", "results", "in place of arguments", "scratch"
 
@@ -53,7 +53,14 @@ def device_with_memory() -> Any:
 
 
 def device_failed(error: Exception) -> ChainruleError:
-    """What to raise where the device failed, and not the program."""
+    """What to raise where the device failed, and not the program.  UnsupportedError where nothing
+    ran: JAX traces a function that calls it."""
+    if "Disallowed" in str(error) and "transfer" in str(error):
+        return EvaluationError(
+            f"JAX is set to refuse that arrays are sent: {error}",
+            hint='with jax.transfer_guard("allow"): around the call',
+        )
+    refuse_traced()
     if "RESOURCE_EXHAUSTED" in str(error):
         return MemoryLimitError(
             f"the device has no memory left: {error}",

@@ -88,6 +88,8 @@ class Space:
 
     exp2, sinh, cosh = functions.exp2, functions.sinh, functions.cosh
     log1p, arctanh, power = functions.log1p, functions.arctanh, functions.power
+    floor_divide, remainder = functions.floor_divide, functions.remainder
+    sign = functions.sign
     scan, cond = loops.scan, loops.cond
     while_loop, unwind = loops.while_loop, loops.unwind
     all_reduce, all_gather = exchanges.all_reduce, exchanges.all_gather
