@@ -180,3 +180,16 @@ def test_the_command_prints_the_study(tmp_path: Any) -> None:
     assert (tmp_path / "p.svg").read_text().startswith("<svg")
     done = CliRunner().invoke(main, ["batch", place])
     assert done.exit_code == 2 and "there are no examples for x, y" in done.output
+
+
+@pytest.mark.peers
+def test_a_study_of_xla_has_predicted_times(tmp_path: Any) -> None:
+    pytest.importorskip("jax")
+    (tmp_path / "model.py").write_text(MODEL)
+    np.savez(tmp_path / "data.npz", **regression()[2])
+    options = ["--data", str(tmp_path / "data.npz"), "--sizes", "2,8,32", "--predict", "--json"]
+    place = f"{tmp_path / 'model.py'}:objective"
+    done = CliRunner().invoke(main, ["batch", place, *options, "--executor", "xla"])
+    assert done.exit_code == 0, done.output
+    seconds = [one["seconds"] for one in json.loads(done.output)["batches"]]
+    assert 0 < seconds[0] < seconds[1] < seconds[2]

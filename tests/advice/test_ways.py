@@ -16,6 +16,7 @@ import chainrule as cr
 from chainrule.advice.ways.picture import best_line
 from chainrule.advice.ways.shared import Shared
 from chainrule.cli import main
+from chainrule.plan.speeds import SPEEDS, scaled
 
 n = cr.size("n")
 
@@ -256,3 +257,30 @@ def test_the_command_prints_the_table(tmp_path: Any) -> None:
         assert "data parallel: 2 replicas" in done.output
         done = CliRunner().invoke(main, ["ways", place])
     assert done.exit_code == 2 and "try: --dim n=512" in done.output
+
+
+def test_the_command_takes_an_executor(tmp_path: Any) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    options = ["ways", f"{tmp_path / 'model.py'}:objective", "--dim", "n=64", "--json"]
+    with patch.dict("os.environ", {"CHAINRULE_EXECUTOR": "unknown"}):
+        done = CliRunner().invoke(main, [*options, "--executor", "reference"])
+        refused = CliRunner().invoke(main, [*options, "--executor", "unknown"])
+    assert done.exit_code == 0, done.output
+    found = {one["what"]: one for one in json.loads(done.output)["fitting"]}
+    assert found["as it is"]["code"] == "step"
+    assert found["as it is"]["needed_nbytes"] > 2**20  # what NumPy takes for itself
+    assert refused.exit_code == 2 and "'unknown' is not one of 'native'" in refused.output
+
+
+@pytest.mark.peers
+def test_ways_of_xla_have_predicted_times() -> None:
+    """None recomputes: each plan would have to be compiled."""
+    pytest.importorskip("jax")
+    step = replace(made(), executor="xla")
+    found = {one.kind: one for one in cr.ways(step, batch=256)}
+    assert "recomputing" not in found
+    assert 0 < found["whole"].seconds < found["parts"].seconds
+    assert found["smaller"].seconds < found["whole"].seconds < 2e-3
+    slower = scaled(SPEEDS[64], products=2.0, loops=2.0, memory=2.0)
+    (again,) = (one for one in cr.ways(step, batch=256, speeds=slower) if one.kind == "whole")
+    np.testing.assert_allclose(again.seconds, 2 * found["whole"].seconds, rtol=0.1)

@@ -11,7 +11,13 @@ import click
 import numpy as np
 
 from chainrule.cli.ending import ending_well
-from chainrule.cli.options import GraphCommand, memory_option, of_a_graph, several
+from chainrule.cli.options import (
+    GraphCommand,
+    executor_option,
+    memory_option,
+    of_a_graph,
+    several,
+)
 
 if TYPE_CHECKING:
     from chainrule.cli.program import Program
@@ -43,6 +49,7 @@ PICTURE = click.option(
 @click.option("--predict", "predicted", is_flag=True, help="Predict times; do not measure them.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of parameters that are drawn.")
 @memory_option("--memory", "Leave out batches that need more.")
+@executor_option("Who takes the steps.")
 @PICTURE
 @JSON
 def batch(
@@ -58,6 +65,7 @@ def batch(
     predicted: bool,
     seed: int,
     memory: int | None,
+    executor: str | None,
     picture: Path | None,
     as_json: bool,
 ) -> None:
@@ -71,7 +79,7 @@ def batch(
 
     with ending_well():
         _refuse_unwritable(picture)
-        step = step_of(program, wrt, of, optimizer or "sgd")
+        step = step_of(program, wrt, of, optimizer or "sgd", executor)
         examples, parameters = _arrays(program, step, data, seed)
         study = batch_study(
             step,
@@ -103,6 +111,7 @@ def batch(
 )
 @click.option("--calibrate", is_flag=True, help="Predict by speeds that are measured here first.")
 @click.option("--measure", is_flag=True, help="Take steps in every way that fits.")
+@executor_option("Who takes the steps.")
 @PICTURE
 @JSON
 def ways(
@@ -116,6 +125,7 @@ def ways(
     cluster: Path | None,
     calibrate: bool,
     measure: bool,
+    executor: str | None,
     picture: Path | None,
     as_json: bool,
 ) -> None:
@@ -135,7 +145,7 @@ def ways(
         )
     with ending_well():
         _refuse_unwritable(picture)
-        step = step_of(program, wrt, of, optimizer or "adam")
+        step = step_of(program, wrt, of, optimizer or "adam", executor)
         sizes = {**program.sizes(step.graph), **sizes_of(dims)}
         missing = [name for name in step.graph.sizes if name not in sizes]
         if missing:

@@ -66,7 +66,13 @@ def graph_of(
     return backward(graph, wrt=_names(wrt), of=of) if wrt else graph
 
 
-def step_of(program: Program, wrt: Sequence[str], of: str | None, optimizer: str) -> TrainingStep:
+def step_of(
+    program: Program,
+    wrt: Sequence[str],
+    of: str | None,
+    optimizer: str,
+    executor: str | None = None,
+) -> TrainingStep:
     """The training step of a program; without `wrt`, of all that is trained.
 
     What a function returns as `J, {name: ...}`, by names of its arguments, is its state.
@@ -78,7 +84,7 @@ def step_of(program: Program, wrt: Sequence[str], of: str | None, optimizer: str
     if trained == "all":
         floats = [item.name for item in graph.inputs if item.type.is_float]
         trained = tuple(name for name in floats if name not in _leaves(graph, state))
-    return made_of(forms, trained, OPTIMIZERS[optimizer](), of, state, executor_named(None))
+    return made_of(forms, trained, OPTIMIZERS[optimizer](), of, state, executor_named(executor))
 
 
 def _leaves(graph: Graph, names: Sequence[str]) -> set[str]:

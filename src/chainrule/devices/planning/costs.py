@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from math import fsum, prod
+from math import fsum
 
 from chainrule.dataclass import dataclass, fields
 from chainrule.devices.parts import Parts
@@ -12,8 +12,8 @@ from chainrule.devices.reports.times import adding_seconds
 from chainrule.devices.stages import Placed
 from chainrule.devices.tensor.collectives import all_reduce, is_collective
 from chainrule.graph.node import Node, topological
+from chainrule.plan.compiled_duration import node_nanoseconds as compiled_nanoseconds
 from chainrule.plan.numpy_duration import node_nanoseconds
-from chainrule.primitives.primitive import Contract, Generate, Given, Move
 from chainrule.primitives.sources import input_, is_uniform
 from chainrule.schedule.in_numpy import outline_in_c_order, taken_nbytes
 from chainrule.schedule.virtual import shows_its_input
@@ -79,22 +79,8 @@ def in_numpy(group: Group) -> Seconds:
 
 
 def compiled(group: Group) -> Seconds:
-    """Seconds of a node in compiled code: products by their operations, of other kernels those on
-    vectors, which loops share.  What is only moved is read where it is needed."""
-    speeds = group.speeds
-
-    def seconds(node: Node) -> float:
-        match node.primitive.kernel:
-            case Given() | Move() | Generate():
-                return 0.0
-            case Contract():
-                flops = int(node.primitive.flops(node))
-                return speeds.product / 1e9 + flops / group.flops(node.dtype.name)
-        lanes = speeds.vector_nbytes / node.dtype.itemsize
-        work = max(int(node.primitive.flops(node)), prod(node.shape))
-        return speeds.operation * work / lanes / 1e9
-
-    return seconds
+    """Seconds of a node in compiled code."""
+    return lambda node: compiled_nanoseconds(node, group.speeds, group.nanoseconds_of_flop) / 1e9
 
 
 def exchanging(seconds: Seconds, links: Mapping[str, Link]) -> Seconds:

@@ -12,6 +12,8 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chainrule.dataclass import dataclass
 from chainrule.devices.stages import BYTES_EACH_SECOND, MESSAGE_SECONDS
 from chainrule.errors import InputError
@@ -141,6 +143,10 @@ class Group:
             return self.products[dtype]
         other, known = max(self.products.items(), key=lambda one: DTYPES[one[0]])
         return known * DTYPES[other] / DTYPES[dtype]
+
+    def nanoseconds_of_flop(self, dtype: np.dtype) -> float:
+        """Those of one operation of a product in a dtype."""
+        return 1e9 / self.flops(dtype.name)
 
 
 @dataclass(frozen=True)

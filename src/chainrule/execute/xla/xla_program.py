@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from math import fsum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,14 +15,17 @@ from chainrule.execute.plain import PlainPlan
 from chainrule.execute.xla.calls import XlaCall, XlaHeldCall
 from chainrule.execute.xla.code import Code, code_of, given_of, given_value, is_given, order_of
 from chainrule.execute.xla.foreign import is_foreign
-from chainrule.execute.xla.jax_here import jax_here, refusal, wide
+from chainrule.execute.xla.jax_here import failures, jax_here, refusal, refuse_traced, wide
 from chainrule.execute.xla.memory import beside_arguments, device_failed
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node, topological
 from chainrule.primitives.sources import constant
-from chainrule.schedule.records import Schedule
+from chainrule.schedule.records import Compute, Schedule
+
+if TYPE_CHECKING:
+    from chainrule.plan.speeds import Speeds
 
 
 class XlaProgram:
@@ -70,7 +74,9 @@ class XlaProgram:
     def sent(self, node: Node, array: np.ndarray) -> Any:
         """A copy of an array on the device."""
         with wide():
-            return jax_here().device_put(array, may_alias=False)
+            found = jax_here().device_put(array, may_alias=False)
+        refuse_traced(found)
+        return found
 
     def ready(self, nodes: Sequence[Node], arrays: list[Any]) -> list[Any]:
         """The arguments as code takes them, once indices among them were looked at."""
@@ -91,9 +97,9 @@ class XlaProgram:
             with wide():
                 found, failed = self.code.jitted(*arrays)
             failed = any(map(bool, failed))
-        except jax_here().errors.JaxRuntimeError as error:
+        except failures() as error:
             raised = self.code.foreign.take()
-            if raised is None:
+            if raised is None and not isinstance(error, FloatingPointError):
                 raise device_failed(error) from error
             return self.as_reference(inputs, raised)
         if failed:
@@ -105,12 +111,10 @@ class XlaProgram:
         }
 
     def as_reference(
-        self, inputs: Mapping[Node, np.ndarray], raised: BaseException | None = None
+        self, inputs: Mapping[Node, np.ndarray], raised: Exception | None = None
     ) -> dict[Node, np.ndarray]:
         """The values as NumPy gives them, where code has failed: it says which index was out of
         range, where, in what call.  `raised` if it says nothing."""
-        if raised is not None and not isinstance(raised, Exception):
-            raise raised  # Ctrl-C
         arrays = {node: np.asarray(value, node.dtype) for node, value in inputs.items()}
         found = reference.evaluate(self.graph, arrays, self.results, self.traced)
         if raised is not None:
@@ -132,6 +136,18 @@ class XlaProgram:
         from chainrule.schedule.plain import plain_schedule
 
         return plain_schedule(self.graph, self.results, outlines)
+
+    def nanoseconds(self, speeds: Speeds | None = None) -> float:
+        """About how long a run takes on a CPU with these speeds, by default on that of AVX-512: as
+        compiled code takes for each node.  What XLA fuses, and what a call takes, is not known, so
+        no instruction has times of its own."""
+        from chainrule.plan.compiled_duration import stored_nanoseconds
+        from chainrule.plan.speeds import SPEEDS
+
+        known = SPEEDS[64] if speeds is None else speeds
+        instructions = self.schedule({}).instructions
+        done = [(*one.inner, *one.nodes) for one in instructions if isinstance(one, Compute)]
+        return fsum(stored_nanoseconds(node, known) for nodes in done for node in nodes)
 
     @property
     def plan(self) -> PlainPlan:

@@ -119,8 +119,9 @@ class RunMemory:
 
     def nanoseconds(self, speeds: Speeds | None = None) -> float:
         """About how long a run takes, copies of arguments included; 0 where the executor does not
-        say."""
-        found = fsum(self.durations(speeds))
+        say: neither for instructions nor for all of them (`nanoseconds` of its program)."""
+        whole = getattr(self.program, "nanoseconds", None)
+        found = fsum(self.durations(speeds)) if whole is None else whole(speeds)
         copied = sum(self.usage.copied.values())
         if not (found and copied):
             return found
