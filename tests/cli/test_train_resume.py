@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 
 from chainrule.cli import main
 from chainrule.cli.training import GRAPH, METRICS, REPORT, WEIGHTS
+from chainrule.execute.xla import xla_executor
 from chainrule.train.loop.feed import Feed
 
 SMALL = ("--hidden", "8", "--epochs", "3", "--no-report")
@@ -245,3 +246,12 @@ def test_a_report_that_cannot_be_written_costs_no_weights(tmp_path: Path) -> Non
     result = train(tmp_path, "--report")
     assert result.exit_code == 1 and f"cannot write to {tmp_path / REPORT}" in result.stderr
     assert (tmp_path / WEIGHTS).exists() and (tmp_path / METRICS).exists()
+
+
+def test_an_executor_that_cannot_run_here_is_refused_before_there_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xla_executor, "refusal", lambda: "xla needs JAX")
+    done = train(tmp_path / "run", "--executor", "xla")
+    assert done.exit_code == 2 and not (tmp_path / "run").exists()
+    assert "xla needs JAX\n  try: --executor reference, which runs everywhere" in done.output

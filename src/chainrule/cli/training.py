@@ -21,6 +21,7 @@ from chainrule.cli.files import write_files
 from chainrule.errors import DivergenceError, InputError
 from chainrule.examples import digits, fashion_mnist
 from chainrule.examples.digits import Measures, Training, calmer, measure, trainer_of
+from chainrule.execute.executors import executor_of
 from chainrule.graph.graph import Graph
 from chainrule.train.checkpoints import file
 from chainrule.train.loop.history import NAME as HISTORY
@@ -63,6 +64,9 @@ def begun(
 
     Options that were not given have the defaults of the data.
     """
+    why = executor_of(executor).refusal()
+    if why is not None:
+        raise click.UsageError(f"{why}\n  try: --executor reference, which runs everywhere")
     given = {
         name
         for name in ("data_dir", "download", *chosen)
