@@ -88,14 +88,16 @@ def beside_the_first_use() -> None:
 
 
 def only_who_makes_code_is_in_llvm() -> None:
-    """Whose lock a fork cannot hold."""
+    """Whose lock a fork cannot hold, and the threads that work for it."""
     import llvmlite.binding.ffi
 
     from chainrule.execute.native.runtime import machine
     from chainrule.machine_code import forks
 
     def enter() -> None:
-        if not forks.making._is_owned():  # type: ignore[attr-defined]
+        is_owned = forks.making._is_owned()  # type: ignore[attr-defined]
+        if not is_owned and forks.making.acquire(blocking=False):  # nobody had it
+            forks.making.release()
             outside.append("".join(traceback.format_stack()))
 
     outside, entered = [], []

@@ -116,6 +116,21 @@ def test_an_index_out_of_range_is_explained() -> None:
     assert cr.compile(looped, executor="xla")(o, np.array([0, -4, 3])).shape == (3,)
 
 
+def test_indices_may_be_too_narrow_for_the_length_of_their_axis() -> None:
+    """JAX counts in their dtype, in which 300 is no number."""
+
+    def looked_up(table, rows):
+        return np.sum(np.take(table, rows, axis=0) ** 3) + np.sum(table[rows, 1] ** 2)
+
+    table = RANDOM.normal(size=(300, 2))
+    for dtype in (np.int8, np.uint8, np.int16):
+        rows = np.array([0, 5, 120, 5], dtype)
+        wanted, found = (
+            cr.grad(looked_up, executor=one)(table, rows) for one in ("reference", "xla")
+        )
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)
+
+
 def test_a_loop_that_does_not_end_is_explained() -> None:
     def endless(x):
         return cr.while_loop(lambda s: s < 5, lambda s: s - 1, x, max_steps=7)

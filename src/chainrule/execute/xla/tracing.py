@@ -96,7 +96,8 @@ class Space:
     reduce_scatter, own_part = exchanges.reduce_scatter, exchanges.own_part
 
     def _value(self, node: Node, operands: list[Any], values: dict[Node, Any]) -> Any:
-        for check in checks_of([node]):
+        checks = checks_of([node])
+        for check in checks:
             self._require(check, values[check.indices])
         if is_foreign(node):
             return strong(self.foreign.call(node, operands), node.dtype)
@@ -113,6 +114,11 @@ class Space:
             return strong(value, node.dtype)
         value = convolved(node, values, self._reads)
         if value is None:
+            indices = {check.indices for check in checks}
+            operands = [
+                _wide_index(one) if parent in indices else one
+                for parent, one in zip(node.inputs, operands, strict=True)
+            ]
             operands = as_it_lies(node, operands, values)
             value = node.primitive.evaluate(self, *operands, **dict(node.params))
         if is_lapack:
@@ -190,6 +196,12 @@ def strong(value: Any, dtype: np.dtype) -> Any:
     if array.dtype != dtype or getattr(array, "weak_type", False):
         return jax.lax.convert_element_type(array, dtype)
     return array
+
+
+def _wide_index(index: Any) -> Any:
+    """The indices in at least 32 bits: JAX counts from the end in their own dtype, in which the
+    length of an axis may not be a number."""
+    return index.astype("int32") if index.dtype.itemsize < 4 else index
 
 
 def _is_position(check: Check) -> bool:
