@@ -25,7 +25,7 @@ from run import LEVELS, environment
 
 FACTOR = 1.5
 BRIEF = 1000.0  # nanoseconds: those that take less are counted apart
-# Nanoseconds, less than which is as much: two ticks of the clock, and what a stamp takes.
+# Nanoseconds, less than which is as much: two ticks of the clock.
 NOTHING = 20.0
 
 

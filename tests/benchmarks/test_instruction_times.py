@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chainrule.execute.native.plan_to_ir.segment_code import CLOCK
 from chainrule.execute.native.stamped import Stamped
 from chainrule.machine_code.target import native_refusal
 
@@ -67,13 +69,17 @@ def test_a_case_tells_the_plan_by_which_it_runs(name):
 
 
 def stamped(runs: list[list[int]]) -> Any:
-    """Code that takes so many nanoseconds between its stamps, one run after another."""
+    """Code that takes so many nanoseconds between its stamps, one run after another, on a processor
+    of which three ticks take a nanosecond."""
     made: Any = object.__new__(Stamped)
-    made.stamps = np.zeros((len(runs[0]) + 1, 2), np.int64)
+    made.stamps, made.first = np.zeros(CLOCK + len(runs[0]) + 1, np.int64), None
     left = iter([runs[0], *runs])  # the first does not count
+    begins = itertools.count(1_999_990_000, 20_000)
 
     def call(graph: object, context: object) -> bool:
-        made.stamps[1:, 1] = np.cumsum(next(left))
+        begun = next(begins)
+        made.stamps[:CLOCK] = divmod(begun, 1_000_000_000)
+        made.stamps[CLOCK:] = 3 * (begun + np.cumsum([0, *next(left)]))
         return True
 
     made.machine = SimpleNamespace(call=call)
@@ -85,7 +91,7 @@ def stamped(runs: list[list[int]]) -> Any:
 def test_a_stamp_is_taken_off_what_is_measured():
     """The first time is that of a stamp alone; where ticks count, the quicker half says it."""
     runs = [[20, 20, 30, 5020], [20, 20, 40, 6020], [20, 20, 20, 5520], [90, 90, 500, 9020]]
-    assert stamped(runs).least(4, 0.0) == (5.0, 5000.0)
+    assert stamped(runs).least(4, 0.0) == pytest.approx((5.0, 5000.0))
     assert stamped([[30, 30, 20], [30, 30, 20]]).least(2, 0.0) == (0.0,)
 
 
@@ -95,4 +101,4 @@ def test_threads_meet_for_a_stamp_between_instructions_that_they_share(monkeypat
     made = stamped([[20, 220, 5220, 6220, 120, 130, 7220]] * 3)
     monkeypatch.setattr("chainrule.execute.native.stamped.parts_of", lambda work: work)
     made.plan.works = [2, 2, 1, 1, 2]
-    assert made.least(2, 0.0) == (5000.0, 6000.0, 100.0, 110.0, 7200.0)
+    assert made.least(2, 0.0) == pytest.approx((5000.0, 6000.0, 100.0, 110.0, 7200.0))

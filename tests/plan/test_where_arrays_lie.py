@@ -8,8 +8,19 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.plan.duration import plan_nanoseconds, work_nanoseconds
-from chainrule.plan.nest_duration import FIRST, LINE, WAITED, _moved_nbytes
+from chainrule.plan.duration import FARTHER, plan_nanoseconds, work_nanoseconds
+from chainrule.plan.nest_duration import (
+    ALONE,
+    FIRST,
+    HUGE,
+    LINE,
+    OVERLAP,
+    PAGE,
+    TRANSLATED,
+    WAITED,
+    _moved_nbytes,
+    moving,
+)
 from chainrule.plan.planner import plan
 from chainrule.plan.reuse import Lying, lying_in
 from chainrule.plan.speeds import SPEEDS, Level
@@ -121,3 +132,54 @@ def test_memory_is_as_quick_for_all_threads_as_for_one():
     assert taken(two, 50.0) == pytest.approx(taken(one, 50.0) / 2, rel=0.05)
     near, far = (taken(one, farthest) for farthest in (50.0, 5.0))
     assert taken(two, 5.0) == pytest.approx(near / 2 + far - near, rel=0.05)
+
+
+def test_the_place_of_each_small_page_from_outside_is_looked_up():
+    """From so many bytes on NumPy asks for large pages, and so scratch memory has them."""
+    levels = Level(1.0, 1e9), Level(2.0**62, 1e9, 1000.0)
+    speeds = replace(SPEEDS[32], memory=levels)
+    x = cr.trace(lambda x: x, x=cr.float32[1]).inputs[0].node
+
+    def waited(pages, *, outside):
+        lying = Lying({x: 1e9}, outside={x} if outside else ())
+        return moving({x: PAGE * pages}, speeds, lying) - 2000.0
+
+    assert waited(1, outside=True) == pytest.approx(0.0, abs=1.0)
+    assert waited(101, outside=False) == pytest.approx(0.0, abs=1.0)
+    assert waited(101, outside=True) == pytest.approx(1000.0 * 100 * TRANSLATED, rel=1e-4)
+    assert waited(HUGE // PAGE, outside=True) == pytest.approx(0.0, abs=10.0)
+
+
+def test_computing_hides_less_of_what_comes_from_memory():
+    """As much more is on top as comes later than from the last cache."""
+    (work,) = planned(lambda x: np.exp(x), (1 << 20,)).works
+    cache, memory = Level(2.0**23, 100.0), Level(2.0**62, 10.0)
+    near = replace(SPEEDS[32], memory=(Level(1.0, 100.0), replace(cache, nbytes=2.0**62)))
+    far = replace(SPEEDS[32], memory=(Level(1.0, 100.0), replace(cache, nbytes=2.0), memory))
+    computing = work_nanoseconds(work, replace(near, memory=(Level(2.0**62, 1e9),)))
+    taken = work_nanoseconds(work, far)
+    brought = 2 * 4 * 2**20 / 10.0
+    late = min(computing, brought - 2 * 4 * 2**20 / 100.0)
+    assert taken == pytest.approx(brought + OVERLAP * (computing + late), rel=0.05)
+
+
+def test_a_tile_of_one_line_writes_lines_that_nobody_fetches_ahead():
+    """Tiles of AVX2 have two vectors of a column: a line, whose next one another tile writes."""
+    shapes = (256, 10), (10, 512)
+    graph = cr.trace(lambda x, y: x @ y, x=cr.float32[shapes[0]], y=cr.float32[shapes[1]])
+    results = [node for _, node in graph.outputs]
+    narrow = plan(graph, results, vector_nbytes=32)
+    wide = plan(graph, results, vector_nbytes=64)
+    levels = Level(2.0**20, 1e6), Level(2.0**62, 10.0)
+
+    def written(made):
+        """What it takes longer where the matrix of the results comes from memory."""
+        (work,), speeds = made.works, replace(made.speeds, memory=levels)
+        far = Lying({results[0]: 1e9}, writes=results)
+        near = Lying({results[0]: 1.0}, writes=results)
+        taken = [work_nanoseconds(work, speeds, lying) for lying in (far, near)]
+        return taken[0] - taken[1]
+
+    once = FARTHER * 4 * 256 * 512 / 10.0
+    assert written(wide) == pytest.approx(once, rel=0.1)
+    assert written(narrow) == pytest.approx(ALONE * once, rel=0.1)

@@ -13,6 +13,7 @@ from chainrule.graph.node import Node
 from chainrule.plan.flow_work import FlowWork
 from chainrule.plan.foreign import ForeignWork
 from chainrule.plan.nest_duration import (
+    ALONE,
     LINE,
     TOGETHER,
     code_of,
@@ -206,6 +207,8 @@ def _multiplying(call: Call, products: Products, speeds: Speeds, lying: Lying) -
     if base is not None:
         moved[base] = moved[root]
     near = speeds.moving(sum(moved.values()))
+    if root in lying.since and _writes_lines_apart(call, itemsize):
+        moved[root] *= ALONE
     brought = near + FARTHER * max(moving(moved, speeds, lying) - near, 0.0)
     if call.winograd is not None:
         return _by_winograd(call.winograd, speeds) + brought
@@ -213,6 +216,15 @@ def _multiplying(call: Call, products: Products, speeds: Speeds, lying: Lying) -
     called = speeds.product * (call.tiles is not None)
     each = _product(gemm, call.tiles, itemsize, speeds)
     return called + gemm.calls // further * each + brought
+
+
+def _writes_lines_apart(call: Call, itemsize: int) -> bool:
+    """Whether a tile has one line of each column of C, whose next line another one writes."""
+    tiles, gemm = call.tiles, call.gemm
+    if tiles is None:
+        return False
+    nbytes = min(tiles.vectors * tiles.lanes, gemm.m) * itemsize
+    return nbytes <= LINE < gemm.ldc * itemsize
 
 
 def _by_winograd(one: Winograd, speeds: Speeds) -> float:

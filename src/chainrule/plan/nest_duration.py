@@ -26,14 +26,18 @@ from chainrule.primitives.affine import Affine
 OVERLAP = 0.3
 LINE = 64  # bytes that come together
 PAGE = 4096  # of the next one the first bytes are waited for again; then it is seen that more come
+# Of each page after these, so much: its place is looked up in tables that lie far away, too.  For
+# arrays from HUGE bytes on, NumPy asks for large pages; so it does for scratch memory.
+TRANSLATED, HUGE = 0.2, 1 << 22
 # The nearest cache: so many sets of lines, and so many lines in each.
 SETS, WAYS = 64, 8
 # Bytes of code: of an instruction; of a sweep and of its loop's ends; what begins and ends the sum
 # of a row; what brings rows into tiles and back.
 INSTRUCTION, SWEEP, FOLD, TILES = 8, 50, 150, 400
 # How much of the first line of code is waited for, and of each, as the processor fetches ahead.
-FIRST, WAITED = 0.5, 0.125
-ALONE = 2.0  # how many times as long a line takes as in a row of them, as nobody fetches it ahead
+FIRST, WAITED = 0.25, 0.125
+# How many times as long a line takes as in a row of them, as nobody fetches it ahead.
+ALONE = 2.0
 TOGETHER = Lying({})  # arrays that lie where they have room together
 
 
@@ -53,10 +57,10 @@ def nests_nanoseconds(
     )
     share = min(shares, default=1.0)
     far = _far(layouts, speeds, lying)
-    if share == 1:
-        return together(computing, far)
-    cached = _far(layouts, speeds.with_quick_memory, lying)  # memory is as quick for all as for one
-    return together(computing, speeds.shared(cached, share) + far - cached)
+    cached = _far(layouts, speeds.with_quick_memory, lying)
+    # memory is as quick for all threads as for one
+    brought = speeds.shared(cached, share) + far - cached if share < 1 else far
+    return together(computing, brought) + OVERLAP * min(computing, far - cached)
 
 
 def _far(layouts: Sequence[NestLayout], speeds: Speeds, lying: Lying) -> float:
@@ -100,6 +104,8 @@ def moving(
             found += speeds.moving(nbytes, among, others)
         if node not in lying.writes:
             pages = 1 + min(nbytes / PAGE, 1.0)
+            if node in lying.outside and nbytes < HUGE:
+                pages += TRANSLATED * max(nbytes / PAGE - 1, 0.0)
             waits.append(pages * speeds.starting(among, others))
     return found + together(*waits)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 import numpy as np
 import pytest
 from emitted import HERE, TARGETS
+from executing import compare, inputs_of
 from executors import needs_native
 
 import chainrule as cr
@@ -90,3 +92,44 @@ def test_products_with_ones_are_compiled(dtype):
     dx, dW = gradient(x[0], W)
     np.testing.assert_array_equal(dx, W.astype(int).sum(1))
     np.testing.assert_array_equal(dW, np.outer(x[0].astype(int), np.ones(5)))
+
+
+def written(mask: Operand, named_nbytes: int) -> list[int]:
+    """How many lanes each store has, 0 of a masked one."""
+    code = Code(Module(named_nbytes=named_nbytes))
+    masked_store(code, Operand("%x", "<8 x float>"), Operand("%p", "ptr"), mask)
+    stores = [line for line in code.lines if "store" in line]
+    return [
+        0 if "masked" in one else int((re.findall(r"<(\d+) x", one) or [1])[0]) for one in stores
+    ]
+
+
+@pytest.mark.parametrize("there", range(1, 9))
+def test_first_lanes_are_written_in_pieces_where_masked_stores_take_long(there):
+    assert written(first_lanes(there, 8), 64) == ([0] if there > 1 else [1])
+    pieces = [size for size in (8, 4, 2, 1) if there & size]
+    assert written(first_lanes(there, 8), 32) == pieces
+
+
+def test_lanes_that_are_known_later_are_written_by_a_mask():
+    assert written(Operand("%m", "<8 x i1>"), 32) == [0]
+    others = ", ".join(["i1 false, i1 true"] * 4)
+    assert written(Operand(f"<{others}>", "<8 x i1>"), 32) == [0]
+
+
+@pytest.mark.usefixtures("fences")
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("dtype", ["bool_", "float16", "int32", "float64"])
+@pytest.mark.parametrize("columns", [1, 3, 6, 7, 11, 13, 15, 29])
+def test_what_lies_behind_the_last_lane_is_left_as_it_is(columns: int, dtype: str, target: str):
+    """Behind a result, where fences are, and behind each row of a copy, zeros that were there."""
+    type_ = getattr(cr, dtype)[columns]
+
+    def function(x):
+        more = x == 0 if dtype == "bool_" else x + 1
+        return more, np.pad(np.stack([x, x]), ((1, 2), (1, 3)))
+
+    graph = cr.trace(function, x=type_)
+    given = {"x": np.arange(1, columns + 1).astype(dtype.rstrip("_"))}
+    results = [node for _, node in graph.outputs]
+    compare(graph, inputs_of(graph, given), results, 0.0, target=TARGETS[target])

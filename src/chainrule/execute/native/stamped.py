@@ -1,8 +1,8 @@
 """Times each instruction of a plan: its code, with a time stamp after each, runs several times.
 
-A stamp takes 20 ns and more, and clocks tick every 10 ns on some processors.  So three stamps come
-first, which tell what one takes, and what it takes between two instructions that threads share, for
-which they meet once more; and brief instructions are told by a mean of many runs.
+A stamp takes 10 ns, and clocks tick every 10 ns on some processors.  So three stamps come first,
+which tell what one takes, and what it takes between two instructions that threads share, for which
+they meet once more; and brief instructions are told by a mean of many runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.errors import UnsupportedError
 from chainrule.execute.free_memory import refuse_beyond_free
 from chainrule.execute.native.artifact import artifact_of
-from chainrule.execute.native.plan_to_ir.segment_code import EMPTY_STAMPS
+from chainrule.execute.native.plan_to_ir.segment_code import CLOCK, EMPTY_STAMPS
 from chainrule.execute.native.program import NativeProgram
 from chainrule.execute.native.runtime.arrays import plain, pointer_of
 from chainrule.execute.native.runtime.launch import Launcher
@@ -57,7 +57,8 @@ class Stamped:
         self.context = launcher.new_context()
         self.arrays = {node: plain(array, node.dtype) for node, array in inputs.items()}
         self.made = {node: np.empty(node.shape, node.dtype) for node in launcher.fresh}
-        self.stamps = np.zeros((len(plan.works) + 1 + EMPTY_STAMPS, 2), np.int64)
+        self.stamps = np.zeros(CLOCK + len(plan.works) + 1 + EMPTY_STAMPS, np.int64)
+        self.first: tuple[int, int] | None = None  # nanoseconds and ticks
         for node, array in self.arrays.items():
             self.context.slots[launcher.slots[node]] = pointer_of(array)
         for node, array in self.made.items():
@@ -76,7 +77,7 @@ class Stamped:
         begun = perf_counter()
         while len(found) <= runs or perf_counter() - begun < seconds:
             found.append(self._run())
-        ordered = np.sort(found[1:], axis=0)
+        ordered = np.sort(found[1:], axis=0) * self._tick()
         least, mean = ordered[0], np.mean(ordered[: -(-len(ordered) // 2)], axis=0)
         stamp, meeting, *taken = np.where(least < BRIEF, mean, least).tolist()
         shared = [parts_of(one) > 1 for one in self.plan.works]
@@ -94,14 +95,27 @@ class Stamped:
         end = perf_counter() + seconds
         while perf_counter() < end:
             pass
-        return float(self._run()[EMPTY_STAMPS:].sum())
+        return float(self._run()[EMPTY_STAMPS:].sum()) * self._tick()
 
     def _run(self) -> np.ndarray:
-        """The nanoseconds between stamps."""
+        """The ticks between stamps."""
         if not self.machine.call(self.plan.graph, self.context):
             program = NativeProgram(self.plan.graph, self.results, self.overwrites)
             program.raise_failure(self.arrays)
-        return np.diff(self.stamps @ (1_000_000_000, 1))
+        if self.first is None:
+            self.first = self._begun()
+        return np.diff(self.stamps[CLOCK:])
+
+    def _begun(self) -> tuple[int, int]:
+        """When the last run began, in nanoseconds and in ticks."""
+        seconds, rest, ticks = self.stamps[: CLOCK + 1].tolist()
+        return 1_000_000_000 * seconds + rest, ticks
+
+    def _tick(self) -> float:
+        """The nanoseconds of a tick, from the first run to the last."""
+        assert self.first is not None
+        (before, first), (now, last) = self.first, self._begun()
+        return (now - before) / (last - first)
 
 
 def _target(plan: Plan) -> Target:

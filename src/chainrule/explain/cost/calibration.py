@@ -20,7 +20,7 @@ from chainrule.machine_code.target import Target, host_target, native_refusal
 from chainrule.plan.speeds import LOOPS, PRODUCTS, InNumPy, Level, Speeds, speeds_of
 
 VARIABLE = "CHAINRULE_CALIBRATION"
-FORMAT = 6  # of how it is measured
+FORMAT = 9  # of how it is measured
 TIMES = 3
 UNIT = 1e-6  # numbers are kept as integers of so much: up to 70 ms and 70 TB a second
 OTHERS = "instruction", "sharing", "blas", "crowding", "exchanging", "others"

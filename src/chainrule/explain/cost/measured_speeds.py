@@ -57,9 +57,10 @@ LARGE = 768  # a side of matrices that BLAS may multiply
 SHARED = 4, 32  # times the length of arrays, of loops that threads share
 ROWS, WIDTH, LINKS = (128, 1024), 128, 8  # of layers that threads compute: few rows, and many
 LEAST, MOST, WILD = 0.1, 10.0, 2.5  # of a ratio; one beyond the last is measured again
-# Threads that take so many times as long have fewer cores than they are just now: they are measured
-# so often again, and what then is still unknown is 0.
-CROWDED, AGAIN, UNKNOWN = 1.9, 3, 0.0
+# Threads that take longer than this share memory or a core, or others work there just now: they are
+# measured so often again.  Those that still take so many times as long have fewer cores than they
+# are; what they would take is unknown, 0.
+LONGER, AGAIN, CROWDED, UNKNOWN = 1.1, 3, 1.9, 0.0
 CALLS = 5  # in a turn, at least
 FEW = 64  # a side of matrices that one thread of BLAS multiplies
 # A level holds so much of a cache of a core, and of the last one, which others share; arrays that
@@ -115,14 +116,20 @@ def _with_meeting(found: Speeds, threads: int, effort: Effort) -> Speeds:
     lengths = (k * effort.length for k in SHARED)
     probes = [_Probe(_curve, (length,), found, threads) for length in lengths]
     alone = [one.by(replace(found, sharing=0.0)) for one in probes]
-    for _ in range(1 + AGAIN):
+
+    def turn() -> tuple[float, float]:
         _take_turns(probes, replace(effort, seconds=effort.together))
         short, long = (one.nanoseconds for one in probes)
-        crowding = max((long - short) / (alone[1] - alone[0]), 1.0)
-        if crowding < CROWDED:
-            sharing = short - crowding * alone[0]
-            return replace(found, crowding=crowding, sharing=max(LEAST * found.sharing, sharing))
-    return replace(found, crowding=UNKNOWN)
+        return short, max((long - short) / (alone[1] - alone[0]), 1.0)
+
+    short, crowding = turn()
+    for _ in range(AGAIN):
+        if crowding > LONGER:
+            short, crowding = turn()
+    if crowding > CROWDED:
+        return replace(found, crowding=UNKNOWN)
+    sharing = short - crowding * alone[0]
+    return replace(found, crowding=crowding, sharing=max(LEAST * found.sharing, sharing))
 
 
 def _with_passing(found: Speeds, large: _Probe, threads: int, effort: Effort) -> Speeds:

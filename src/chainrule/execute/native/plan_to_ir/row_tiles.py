@@ -27,7 +27,12 @@ from chainrule.execute.native.plan_to_ir.emit import (
     with_lanes,
 )
 from chainrule.execute.native.plan_to_ir.emit_instances import Places, affine
-from chainrule.execute.native.plan_to_ir.masks import first_lanes, masked_load
+from chainrule.execute.native.plan_to_ir.masks import (
+    first_lanes,
+    masked_load,
+    shuffled,
+    store_first,
+)
 from chainrule.plan.loops.row_lanes import RowLanes, Tile
 
 Z = Operand("0", "i64")
@@ -154,7 +159,7 @@ class Moves:
         type_ = held_type(self.node.dtype)
         if self.apart == 1:
             value = self.code.load(self.held.at(number), with_lanes(type_, self.width))
-            self._write_beside(memory, value, self.rows)
+            store_first(self.code, self._in_memory(value), memory, self.rows)
             return
         for lane in range(self.rows):
             value = self.code.load(self.held.at(number, count(lane)), type_)
@@ -172,7 +177,7 @@ class Moves:
                 for start in (0, half)
             ]
         for k in (0, 1):
-            value = _shuffled(self.code, parts[0], parts[1], range(k, 2 * self.width, 2))
+            value = shuffled(self.code, parts[0], parts[1], range(k, 2 * self.width, 2))
             self.code.store(value, self.held.at(self._following(number, k)))
 
     def _flush_pairs(self, memory: Operand, number: Operand) -> None:
@@ -182,9 +187,11 @@ class Moves:
             order = [k for row in range(start, start + half) for k in (row, self.width + row)]
             if left <= 0:
                 return
-            value = _shuffled(self.code, columns[0], columns[1], order)
+            value = shuffled(self.code, columns[0], columns[1], order)
             if self.apart == 2:
-                self._write_beside(self._of_row(memory, start), value, 2 * left)
+                store_first(
+                    self.code, self._in_memory(value), self._of_row(memory, start), 2 * left
+                )
                 continue
             for row in range(left):
                 self._write(memory, start + row, value, range(2 * row, 2 * row + 2))
@@ -224,7 +231,7 @@ class Moves:
         return self._held(self.code.load(place, with_lanes(self.stored, self.block)))
 
     def _write(self, memory: Operand, row: int, x: Operand, picked: Sequence[int]) -> None:
-        piece = self._in_memory(_shuffled(self.code, x, x, picked))
+        piece = self._in_memory(shuffled(self.code, x, x, picked))
         self.code.store(piece, self._of_row(memory, row))
 
     def _beside(self, memory: Operand, start: int, each: int) -> Operand:
@@ -233,14 +240,15 @@ class Moves:
         if there <= 0:  # the last row again
             start, there = start - self.width, there + self.width
             low = self._beside(memory, start, each)
-            return _shuffled(
+            return shuffled(
                 self.code, low, low, [there - each + k % each for k in range(self.width)]
             )
         memory = self.code.address(memory, count(start), self.stored)
         wide = with_lanes(self.stored, self.width)
         if there >= self.width:
             return self._held(self.code.load(memory, wide))
-        value = self._held(masked_load(self.code, memory, wide, first_lanes(there, self.width)))
+        mask = first_lanes(there, self.width)
+        value = self._held(masked_load(self.code, memory, wide, mask))
         return self._repeated(value, there, each)
 
     def _repeated(self, x: Operand, there: int, each: int) -> Operand:
@@ -248,18 +256,7 @@ class Moves:
         if there >= self.width:
             return x
         order = [k if k < there else there - each + k % each for k in range(self.width)]
-        return _shuffled(self.code, x, x, order)
-
-    def _write_beside(self, memory: Operand, x: Operand, there: int) -> None:
-        """Write the first lanes to neighbouring elements, without masks."""
-        done, size = 0, self.width
-        while done < there:
-            while size > there - done:
-                size //= 2
-            part = x if size == self.width else _shuffled(self.code, x, x, range(done, done + size))
-            place = self.code.address(memory, count(done), self.stored)
-            self.code.store(self._in_memory(part), place)
-            done += size
+        return shuffled(self.code, x, x, order)
 
     def _held(self, x: Operand) -> Operand:
         """What was read from the array, as a tile holds it."""
@@ -279,11 +276,11 @@ def _transposed(code: Code, rows: list[Operand]) -> list[Operand]:
         first, second = ((0, 4, 1, 5), (2, 6, 3, 7)), ((0, 1, 4, 5), (2, 3, 6, 7))
         order = (0, 1, 2, 3)
     made = [
-        [_shuffled(code, x, y, _in_quarters(size, picked)) for picked in first]
+        [shuffled(code, x, y, _in_quarters(size, picked)) for picked in first]
         for x, y in (rows[:2], rows[2:])
     ]
     found = [
-        _shuffled(code, made[0][k], made[1][k], _in_quarters(size, picked))
+        shuffled(code, made[0][k], made[1][k], _in_quarters(size, picked))
         for k in (0, 1)
         for picked in second
     ]
@@ -302,17 +299,10 @@ def _joined(code: Code, pieces: list[Operand]) -> Operand:
     while len(pieces) > 1:
         size = lanes(pieces[0].type)
         pieces = [
-            _shuffled(code, x, y, range(2 * size))
+            shuffled(code, x, y, range(2 * size))
             for x, y in zip(pieces[::2], pieces[1::2], strict=True)
         ]
     return pieces[0]
-
-
-def _shuffled(code: Code, x: Operand, y: Operand, picked: Sequence[int]) -> Operand:
-    """The lanes picked of x, and after them of y."""
-    shown = ", ".join(f"i32 {k}" for k in picked)
-    text = f"shufflevector {x.type} {x.text}, {y.type} {y.text}, <{len(picked)} x i32> <{shown}>"
-    return code.emit(text, with_lanes(x.type, len(picked)))
 
 
 def run_loop(code: Code, stop: Operand, step: int, body: Callable[[Operand], None]) -> None:

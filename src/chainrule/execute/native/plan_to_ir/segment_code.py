@@ -39,10 +39,17 @@ if TYPE_CHECKING:
     from chainrule.execute.native.plan_to_ir.driver import Writer
 
 I64, PTR = "i64", "ptr"
-# Of timed code: the last array given from outside, and how many stamps are before those of
-# instructions.
-STAMPS, STAMP_NBYTES, EMPTY_STAMPS = "stamps", 16, 2
-MONOTONIC = 1  # Linux's number of the clock
+# Of timed code: the last array given from outside, numbers of 8 bytes; the first two are the time
+# by Linux's clock of this number, and how many stamps are before those of instructions.
+STAMPS, CLOCK, EMPTY_STAMPS = "stamps", 2, 2
+MONOTONIC = 1
+# What waits until everything before is done, and what then counts ticks, by whether the processor
+# is of x86-64.
+WAIT: dict[bool, tuple[str, list[Operand]]] = {
+    True: ("llvm.x86.sse2.lfence", []),
+    False: ("llvm.aarch64.isb", [Operand("15", "i32")]),
+}
+TICKS = {True: "llvm.readcyclecounter", False: "llvm.readsteadycounter"}
 NULL = Operand("null", PTR)
 
 
@@ -153,18 +160,27 @@ class SegmentWriter:
         self.frame, self.places = before
 
     def stamp(self, number: int, *, is_apart: bool = False) -> None:
-        """In timed code, write the time as the stamp of this number: seconds and nanoseconds.
+        """In timed code, write the count of a processor's ticks as the stamp of this number; before
+        the first one the time, which tells how long ticks are.
 
-        The thread that did an instruction alone goes on with it, but for a stamp that `is_apart`.
+        No function is called: its code would have to come from memory after an instruction that
+        touches more than the caches hold, and would be waited for.  The thread that did an
+        instruction alone goes on with it, but for a stamp that `is_apart`.
         """
         if not self.writer.timed:
             return
         if is_apart:
             self.barriers.end()
         self.barriers.serial()
-        place = self.code.address(self.slot(STAMPS), i64(number * STAMP_NBYTES), "i8")
-        self.code.module.declare("declare i32 @clock_gettime(i32, ptr)")
-        self.code.do(f"call i32 @clock_gettime(i32 {MONOTONIC}, ptr {place.text})")
+        code, stamps = self.code, self.slot(STAMPS)
+        if number == 0:
+            code.module.declare("declare i32 @clock_gettime(i32, ptr)")
+            code.do(f"call i32 @clock_gettime(i32 {MONOTONIC}, ptr {stamps.text})")
+        is_x86 = code.module.named_nbytes > 0
+        name, operands = WAIT[is_x86]
+        code.run(name, *operands)
+        ticks = code.call(TICKS[is_x86], I64)
+        code.store(ticks, code.address(stamps, i64(CLOCK + number), I64))
 
     def close(self) -> int:
         """Write the function; the number of barriers so far."""
