@@ -209,7 +209,8 @@ def _multiplying(call: Call, products: Products, speeds: Speeds, lying: Lying) -
     near = speeds.moving(sum(moved.values()))
     if root in lying.since and _writes_lines_apart(call, itemsize):
         moved[root] *= ALONE
-    brought = near + FARTHER * max(moving(moved, speeds, lying) - near, 0.0)
+    looked_up = lying._replace(outside=())  # places of pages, while tiles are computed
+    brought = near + FARTHER * max(moving(moved, speeds, looked_up) - near, 0.0)
     if call.winograd is not None:
         return _by_winograd(call.winograd, speeds) + brought
     further = prod(loop.size for loop in further_columns(gemm))
