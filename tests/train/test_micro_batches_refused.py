@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from micro_batched import assert_same, batch, weights, whole
+from small_machine import having
 
 import chainrule as cr
 from chainrule import float64
-from chainrule.errors import InputError, SizeError
+from chainrule.errors import InputError, MemoryLimitError, SizeError
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,15 @@ def test_a_batch_whose_size_is_not_clear_is_explained():
     assert caught.value.hint.startswith("trace the objective with a size for the rows: x: float32")
     with pytest.raises(InputError, match=r"x: float64\[n, n\] cannot be split by n"):
         whole(of=square, wrt="w").micro_batched(2)
+
+
+def test_a_part_that_has_no_memory_says_whose_sizes_it_names(monkeypatch: pytest.MonkeyPatch):
+    parts = whole().micro_batched(4)
+    state = parts.init(weights())
+    having(monkeypatch, 20_000)
+    with pytest.raises(MemoryLimitError, match="n = 1,000 needs") as caught:
+        parts(state, batch(4000))
+    note = "in part 1 of 4 of the batch, rows 0 to 999 (sizes are those of a part)"
+    assert caught.value.__notes__ == [note]
+    rows = int(caught.value.hint.partition("n = ")[2].split()[0])
+    parts(state, batch(4 * rows))

@@ -356,6 +356,7 @@ def note_part(
     first = number * rows
     last = f"s {first} to {first + rows - 1}" if rows > 1 else f" {first}"
     counted = f" (positions count from {first})" * isinstance(error, IndexOutOfRangeError)
+    counted += " (sizes are those of a part)" * isinstance(error, MemoryLimitError)
     error.add_note(f"in {what} {number + 1} of {count} of the batch, row{last}{counted}")
 
 
