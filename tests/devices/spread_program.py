@@ -245,6 +245,20 @@ def moving() -> None:
     assert error(again, state) == 0
 
 
+def settled() -> None:
+    """Another first device, that the user has set for all of JAX, changes nothing."""
+    import jax
+
+    step, weights, batch = case("layers", "adamw", "xla")
+    split = cr.parallel(step, micro_batches=2, replicas=2, ways=2)
+    state, wanted = split.init(weights), step.micro_batched(2).init(weights)
+    for device in (3, 0):
+        with jax.default_device(jax.devices()[device]):
+            split(state, batch)
+            step.micro_batched(2)(wanted, batch)
+        assert error(state, wanted) < 1e-12
+
+
 def searched() -> None:
     """A search for devices finds a plan of one stage."""
     step, weights, batch = case("layers", "adamw", "xla")
@@ -309,7 +323,7 @@ def handed() -> None:
 
 
 CHECKS = {one.__name__: one for one in (lying, failing, limited, traced, moving, trained)}
-FURTHER = {one.__name__: one for one in (searched, handed, narrow)}
+FURTHER = {one.__name__: one for one in (searched, handed, narrow, settled)}
 OTHERS = {**CHECKS, **FURTHER}
 
 
