@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -213,3 +215,35 @@ def test_a_small_value_is_computed_once_for_many_rows() -> None:
         if instance.node.primitive.name == "exp" and instance.operands
     ]
     assert computing == [15]
+
+
+BEHIND = """
+import ctypes, mmap, sys
+import numpy as np
+import chainrule as cr
+
+page, shape = mmap.PAGESIZE, (10, 64, 3)
+memory = np.frombuffer(mmap.mmap(-1, 4 * page), np.float32)
+x = memory[: 3 * page // 4][-10 * 64 * 3 :].reshape(shape)
+x[...] = np.random.default_rng(0).standard_normal(shape)
+behind = ctypes.c_void_p(memory.ctypes.data + 3 * page)
+assert ctypes.CDLL(None).mprotect(behind, ctypes.c_size_t(page), 0) == 0  # neither read nor written
+labels = np.arange(64) % 3
+
+
+def picked(x, labels):
+    return cr.vmap(lambda z: np.sum(z[np.arange(64), labels]))(x)
+
+
+plan = str(cr.trace(picked, x, labels).compile(executor="native").plan())
+assert "lanes of rows" in plan, plan
+found = cr.compile(picked, executor="native")(x, labels)
+np.testing.assert_allclose(found, [sum(z[i, labels[i]] for i in range(64)) for z in x], rtol=1e-5)
+print("read what is there")
+"""
+
+
+def test_lanes_without_a_row_read_nothing_behind_an_array() -> None:
+    """Ten rows are one group of eight lanes and a quarter of a second one."""
+    done = subprocess.run([sys.executable, "-c", BEHIND], capture_output=True, text=True)
+    assert done.stdout == "read what is there\n", (done.returncode, done.stderr)

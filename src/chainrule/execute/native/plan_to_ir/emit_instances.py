@@ -48,7 +48,7 @@ class Places:
 
     `columns` are those of the column axes.  The lanes of a vector lie along the last of them, or
     along the axis of the rows `lane_axis`; the index there is that of the first lane.  What lies in
-    `tiles` is read and written there.
+    `tiles` is read and written there; elsewhere only lanes `with_row` are read (None: all).
     """
 
     code: Code
@@ -58,6 +58,7 @@ class Places:
     memo: dict[tuple[Node | None, Affine], Operand] = field(default_factory=dict)
     lane_axis: int | None = None
     tiles: Mapping[tuple[Node, Affine], Tile] = field(default_factory=dict)
+    with_row: Operand | None = None
 
     def lane_factor(self, place: Affine) -> int:
         """How far apart the elements of neighbouring lanes are."""
@@ -266,7 +267,7 @@ class Points:
             f"getelementptr {stored}, ptr {pointer.text}, {offsets.type} {offsets.text}",
             f"<{width} x ptr>",
         )
-        mask = self.mask or constant(1, with_lanes("i1", width))
+        mask = self.mask or self.places.with_row or constant(1, with_lanes("i1", width))
         wide = with_lanes(stored, width)
         nothing = Operand("zeroinitializer", wide)
         name = f"llvm.masked.gather.{mangled(wide)}.v{width}p0"

@@ -141,7 +141,9 @@ class LanesCode:
         self._move(self.loads, digits, number)
         held = {**self.loads, **self.stores, **self.sums}
         pointers = self.head.pointers
-        self.places = Places(code, pointers, digits, zeros, lane_axis=axis, tiles=held)
+        self.places = Places(
+            code, pointers, digits, zeros, lane_axis=axis, tiles=held, with_row=self.mask
+        )
         self.row_values, self.row_factors = {}, {}
         self.totals = dict(zip([s for s in self.layout.folds if is_total(s)], totals, strict=True))
         for sweep in self.layout.sweeps:
