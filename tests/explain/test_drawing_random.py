@@ -100,8 +100,11 @@ def test_dashed_arrows_begin_at_the_values_that_the_backward_pass_reads(program:
     units = Units(reading, "names")
     given = {one.value for one in graph.gradients}  # of these it may be handed on as a gradient
     named = {node: units.sources.get(node, reading.names.get(node)) for node in given}
-    read = {value_key(name): False for node, name in named.items()
-            if name and is_forward(units, node)}  # fmt: skip
+    read = {
+        value_key(name) if name else operator_key(units.owners[node][0]): False
+        for node, name in named.items()
+        if name != "" and is_forward(units, node)
+    }
     for statement in reading.statements:
         for node in statement.nodes if statement.during != FORWARD else ():
             for parent in node.inputs:
