@@ -52,7 +52,8 @@ def either(x: Any) -> Any:
 
 
 SMALL = 1 << 10  # bytes: numbers that a program holds
-ADDED = 4 * ALIGNMENT  # to what is said, so that blocks are aligned
+PAGE = 4096  # with which large results, and scratch memory, of compiled code begin
+ADDED = 4 * ALIGNMENT + 2 * PAGE  # to what is said, so that blocks are aligned
 STATE = 64  # bytes of that of a training, which is there before
 WAYS = {
     "an argument that is repeated": Way(lambda x: np.tanh(x) + x.T[:, :1].T, REPEATED),
