@@ -85,6 +85,30 @@ def test_a_large_factor_is_made_in_blocks_that_threads_share(dtype):
     )
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_thread_makes_all_blocks_of_a_large_factor(threads):
+    """On one core, and of several threads in a loop within a loop, which one of them does."""
+    half = RNG.normal(size=(257, 257))
+    x, b = half @ half.T + 257 * np.eye(257), np.ones(257)
+
+    def plain(x, b):
+        return np.linalg.cholesky(x)
+
+    def nested(x, b):
+        def again(v):
+            return np.linalg.cholesky(x) @ v / 1028
+
+        def halved(v, _):
+            return cr.while_loop(lambda v: np.sum(v) > 1, again, v) + b, None
+
+        return cr.scan(halved, b, None, length=2)[0]
+
+    for function in (plain, nested):
+        graph = cr.trace(function, x, b)
+        given = {one.node: {"x": x, "b": b}[one.name] for one in graph.inputs}
+        compare(graph, given, kept_nodes(graph, "outputs"), 1e-12, threads=threads)
+
+
 def solved_twice(a: Any, b: Any) -> Any:
     return np.sum(np.linalg.solve(a, b) ** 2) + np.sum(np.linalg.solve(a.T, b))
 

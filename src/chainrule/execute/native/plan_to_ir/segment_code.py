@@ -216,11 +216,12 @@ class SegmentWriter:
         code.label(f"go{number}")
         self.may_have_failed = False
 
-    def _parts(self, parts: int, call: Callable[[Operand], None]) -> None:
-        """Emit `call(part)` for all parts."""
-        if parts == 1:
+    def _parts(self, parts: int, call: Callable[[Operand], None], *, alone: bool = False) -> None:
+        """Emit `call(part)` for all parts, which one thread does if it is `alone`."""
+        if parts == 1 or alone:
             self.barriers.serial()
-            call(i64(0))
+            for part in range(parts):
+                call(i64(part))
         else:
             self.barriers.share(parts, call)
 
@@ -363,8 +364,8 @@ class SegmentWriter:
             return
         for name, phase in zip(names, work.routine.phases, strict=True):
             steps = len(phase.steps) if isinstance(phase, Together) else 1
-            alone = i64(0), i64(1), i64(0)
-            self._parts(steps, lambda step, name=name, alone=alone: run(name, *alone, step))
+            call = partial(run, name, i64(0), i64(1), i64(0))
+            self._parts(steps, call, alone=work.sharing.parts == 1)
 
     def _never_zero(self, beta: Operand) -> Operand:
         """beta, or the smallest number for 0, with which NaN in the array would be overlooked."""
