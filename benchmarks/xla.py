@@ -3,12 +3,13 @@
     python benchmarks/xla.py [--cases mlp-small conv scan ...] [--rounds 8] [--processes 6]
                              [--first-calls 3] [--executor xla]
 
-In each fresh process the ways take turns, forth and back; each process prepares another one first,
-since where arrays lie may cost 5 %.  Prints the median time of each, the median over processes of
-their median ratios of rounds, with the least and the greatest, and how long the first call takes in
-fresh processes, with its ratio.  Both libraries get the same NumPy batch in each call.  A step of
-ours gives the objective as a number of NumPy; `JAX` only waits for its own, `number` makes a float
-of it, as a loop that prints it does, and `sent` is JAX with its batch on the device before.
+In each fresh process the ways take turns, forth and back; six processes prepare them in each of
+their orders, since where arrays lie may cost 5 %: what is prepared first is slower.  Prints the
+median time of each, the median over processes of their median ratios of rounds, with the least and
+the greatest, and how long the first call takes in fresh processes, with its ratio.  Both libraries
+get the same NumPy batch in each call.  A step of ours gives the objective as a number of NumPy;
+`JAX` only waits for its own, `number` makes a float of it, as a loop that prints it does, and
+`sent` is JAX with its batch on the device before.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import permutations
+from math import factorial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -139,14 +142,14 @@ def prepared(case: Case, part: str, executor: str) -> Any:
     return build(case.problem(), Settings(executor, len(os.sched_getaffinity(0))))
 
 
-def in_turns(name: str, rounds: int, executor: str, first: int) -> dict[str, list[float]]:
+def in_turns(name: str, rounds: int, executor: str, number: int) -> dict[str, list[float]]:
     """Seconds of a step by way, a list with one for each round; the libraries have to agree.
 
-    They are prepared in the order of PARTS, from number `first` on.
+    The parts are prepared in their order of this number.
     """
     from measure import Timing, alternate
 
-    order = [*PARTS[first:], *PARTS[:first]]
+    order = [*permutations(PARTS)][number]
     built = {part: prepared(ALL[name], part, executor) for part in order}
     one, *others = (part.as_numpy(part.call()) for part in built.values())
     for value, array in one.items():
@@ -193,7 +196,7 @@ def line(name: str, rounds: int, processes: int, first_calls: int, executor: str
     taken: dict[str, list[float]] = {way: [] for way in WAYS}
     ratios: dict[str, list[float]] = {way: [] for way in WAYS[1:]}
     for number in range(processes):
-        found = in_a_process("turns", name, rounds, executor, number % len(PARTS))
+        found = in_a_process("turns", name, rounds, executor, number % factorial(len(PARTS)))
         for way, seconds in found.items():
             taken[way] += seconds
         for way, of_processes in ratios.items():

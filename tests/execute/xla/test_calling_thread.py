@@ -78,10 +78,10 @@ def test_a_program_of_many_operations_is_not_for_the_calling_thread() -> None:
     def product(x: float32[512, 512]):
         return x @ x
 
-    def moved(x: float32[1 << 22]):
+    def moved(x: float32[1 << 26]):
         return x[::-1]
 
-    def taken(x: float32[1 << 22]):
+    def taken(x: float32[1 << 26]):
         return x[:3] + x[4]
 
     nodes = [program(f).graph.nodes for f in (network, taken, product, moved)]

@@ -17,9 +17,9 @@ from chainrule.execute.xla.jax_here import jax_here
 from chainrule.graph.node import Node
 from chainrule.primitives.primitive import Given
 
-# Half a millisecond of products on two cores of a Zen 4.  From here on the other thread costs
-# nothing that can be measured, and a training loop makes its next batch meanwhile.
-MOST_FLOPS = 1 << 24
+# Two milliseconds of products on two cores of a Zen 4.  From here on the other thread costs nothing
+# that can be measured, and a training loop makes its next batch meanwhile.
+MOST_FLOPS = 1 << 28
 FLOPS_OF_ELEMENT = 8  # of a product take as long as writing one element
 
 
