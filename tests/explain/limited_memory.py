@@ -2,7 +2,8 @@
 
 python limited_memory.py MIB EXECUTOR PROGRAM,PARTS,ORDER ...
 
-Each of these is a fork, so that all is imported once.
+Each of these is a fork, so that all is imported once; another one before compiles its code, since
+memory that the compiler has given back would be used for arrays.
 Address space is limited to what the process has when all is compiled and no array of the training
 is there (what is outside the numbers is, as buffers of BLAS), and what the arrays need beside.  It
 prints the size, what it needs and MIB in bytes; fails with a MemoryError where that was too little,
@@ -71,7 +72,7 @@ def larger(memory: Any, found: Any, nbytes: int) -> int:
     return size
 
 
-def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
+def main(name: str, executor: str, parts: int, order: str, mib: int, is_limited: bool) -> None:
     program = next(one for one in (*PROGRAMS, *CHOICES) if one.name == name)
     step: Any = program.step(executor)
     step = step.micro_batched(parts) if parts > 1 else step
@@ -83,6 +84,8 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
     for size in (too_large, found.size):  # and all is compiled
         train(step, program, size, order)
         forget()
+    if not is_limited:
+        return
     there = address_space()
     resource.setrlimit(resource.RLIMIT_AS, (there + arrays + OBJECTS,) * 2)
     train(step, program, found.size, order)
@@ -95,14 +98,14 @@ def main(name: str, executor: str, parts: int, order: str, mib: int) -> None:
     raise SystemExit(f"{too_large} fits, too, whose arrays need more than there is")
 
 
-def is_done(case: str, executor: str, mib: int) -> bool:
+def is_done(case: str, executor: str, mib: int, is_limited: bool) -> bool:
     """Whether it ran in a fork of its own without an error."""
     child = os.fork()
     if not child:
         name, parts, order = case.split(",")
         status = 1
         try:
-            main(name, executor, int(parts), order, mib)
+            main(name, executor, int(parts), order, mib, is_limited)
             status = 0
         except BaseException:
             print(f"{case} by {executor}:", file=sys.stderr)
@@ -113,5 +116,10 @@ def is_done(case: str, executor: str, mib: int) -> bool:
 
 
 if __name__ == "__main__":
-    done = [is_done(case, sys.argv[2], int(sys.argv[1])) for case in sys.argv[3:]]
+    mib, executor, *cases = sys.argv[1:]
+    done = [
+        is_done(case, executor, int(mib), is_limited)
+        for case in cases
+        for is_limited in (False, True)
+    ]
     sys.exit(not all(done))
