@@ -61,8 +61,10 @@ def test_what_each_budget_computes_again(executor: str) -> None:
         names = {values[at]["name"] for row in rows for at in row["values"]}
         assert names == set(point.again)
         total = sum(row["nanoseconds"] for row in rows)
-        extra = point.nanoseconds - found.points[0].nanoseconds
-        assert total == pytest.approx(extra, rel=1e-6, abs=1e-6)
+        first = found.points[0].nanoseconds
+        # In compiled code the others find other arrays in caches, and take a little more or less.
+        apart = 0.03 * first if executor == "native" else 1e-6
+        assert total == pytest.approx(point.nanoseconds - first, rel=1e-6, abs=apart)
         live = [sum(column) for column in zip(*one["kinds"].values(), strict=True)]
         assert max(live) <= one["peak_nbytes"] == point.report.main.peak_nbytes
         assert max(live) == max(point.report.main.usage.live_nbytes)

@@ -189,10 +189,12 @@ def test_what_is_computed_again_from_what_at_which_cost_and_what_it_saves(execut
     step = cr.training_step(named, "Ws", cr.sgd(0.1), Ws=WS, executor=executor)
     found = step.tradeoff(n=512)
     first = found.points[0]
+    # In compiled code the others find other arrays in caches, and take a little more or less.
+    apart = 0.03 * first.nanoseconds if executor == "native" else 0.0
     for one in found:
         own = [repeat for repeat in one.repeats if repeat.nanoseconds]
         total = sum(repeat.nanoseconds for repeat in own)
-        assert first.nanoseconds + total == pytest.approx(one.nanoseconds, rel=1e-9)
+        assert first.nanoseconds + total == pytest.approx(one.nanoseconds, rel=1e-9, abs=apart)
         for repeat in own:
             assert repeat.nbytes > 0 and repeat.free_from <= repeat.number
     assert json.dumps(found.json()["points"][-1]["repeats"][0])
