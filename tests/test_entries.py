@@ -235,7 +235,7 @@ OF_FUNCTIONS: list[tuple[list[str], str]] = [
     ([], "Missing argument 'FILE.py:FUNCTION'"),
     (["missing.py:objective"], "there is no file missing.py"),
     (["folder:objective"], "folder is a folder"),
-    (["binary.py:objective"], "binary.py cannot be imported: SyntaxError"),
+    (["binary.py:objective"], "source code string cannot contain null bytes"),
     (["empty.py:objective"], "empty.py has no function 'objective'"),
     (["model.py"], "'model.py' does not say which function of which file"),
     (["model.py:nope"], "its functions are: objective, vector"),
