@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from executors import needs_native
-from waiting import calm, settle
+from waiting import calm, settle, spoken
 
 
 def dashed(page: Any) -> set[str]:
@@ -46,7 +46,7 @@ def test_the_slider_shows_what_is_computed_again(opened) -> None:
     assert len(set(seen)) == count
     calm(page)
     assert listed(page)
-    assert page.locator("#announcer").inner_text() == f"Budget {seen[-1]}"
+    spoken(page, f"Budget {seen[-1]}")
     first = page.locator("#panel-budget tbody tr").first
     name = first.locator("[data-value-id]").first
     value = name.get_attribute("title")

@@ -143,6 +143,7 @@ def test_a_change_is_spoken(shared) -> None:
     page = shared("mlp")
     to_graph(page)
     press(page, ".")
-    page.wait_for_timeout(400)
-    told = page.locator("#announcer").text_content()
+    line = page.locator("#announcer")
+    line.filter(has_text="Step 1/12 ").wait_for(state="attached")
+    told = line.text_content()
     assert told.startswith("Step 1/12 ") and "Selected " in told

@@ -18,3 +18,10 @@ def calm(page: Any) -> None:
     """Wait until also the inspector is drawn, which waits for a pause where changes come fast."""
     page.evaluate("new Promise((done) => setTimeout(done, 150))")
     settle(page)
+
+
+def spoken(page: Any, text: str) -> None:
+    """Wait until a screen reader would speak this, a quarter of a second after the last change."""
+    line = page.locator("#announcer")
+    line.filter(has_text=text).wait_for(state="attached")
+    assert line.text_content() == text
