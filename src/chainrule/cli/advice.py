@@ -49,7 +49,7 @@ PICTURE = click.option(
 @click.option("--predict", "predicted", is_flag=True, help="Predict times; do not measure them.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of parameters that are drawn.")
 @memory_option("--memory", "Leave out batches that need more.")
-@executor_option("Who takes the steps.")
+@executor_option("The executor that runs the training steps.")
 @PICTURE
 @JSON
 def batch(
@@ -111,7 +111,7 @@ def batch(
 )
 @click.option("--calibrate", is_flag=True, help="Predict by speeds that are measured here first.")
 @click.option("--measure", is_flag=True, help="Take steps in every way that fits.")
-@executor_option("Who takes the steps.")
+@executor_option("The executor that runs the training steps.")
 @PICTURE
 @JSON
 def ways(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,8 @@ from chainrule.execute.xla.jax_here import wide
 from chainrule.execute.xla.xla_executor import XLA
 from chainrule.execute.xla.xla_program import XlaProgram
 
-pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("jax")]
+pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("jax_on_cpu")]
 OPERATION = re.compile(r" = \S+ ([\w-]+)\(")
-
-
-@pytest.fixture
-def jax(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    found = pytest.importorskip("jax")
-    if found.default_backend() != "cpu":
-        pytest.skip("of programs on a CPU")
-    monkeypatch.setattr(code, "_codes", type(code._codes)())  # each test compiles anew
-    yield found
 
 
 def program(function: Any, **types: Any) -> XlaProgram:
@@ -88,12 +78,14 @@ def test_a_program_of_many_operations_is_not_for_the_calling_thread() -> None:
     assert [calling_thread.is_for_caller(one) for one in nodes] == [True, True, False, False]
 
 
-def test_a_program_that_jax_keeps_in_a_file_does_not_call_python(jax: Any, tmp_path: Path) -> None:
+def test_a_program_that_jax_keeps_in_a_file_does_not_call_python(
+    jax_on_cpu: Any, tmp_path: Path
+) -> None:
     nodes, name = program(network).graph.nodes, "jax_compilation_cache_dir"
-    before = getattr(jax.config, name)
+    before = getattr(jax_on_cpu.config, name)
     try:
-        jax.config.update(name, str(tmp_path))
+        jax_on_cpu.config.update(name, str(tmp_path))
         assert not calling_thread.is_for_caller(nodes)
     finally:
-        jax.config.update(name, before)
+        jax_on_cpu.config.update(name, before)
     assert calling_thread.is_for_caller(nodes) is (before is None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -14,18 +13,9 @@ import chainrule as cr
 from chainrule import float32, int64
 from chainrule.execute.xla import code
 
-pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("jax")]
+pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("jax_on_cpu")]
 COPY = re.compile(r" = f32\[([\d,]*)\]\S* copy\(")
 ROWS, WIDTHS = 24, (120, 100, 90, 110)
-
-
-@pytest.fixture
-def jax(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    found = pytest.importorskip("jax")
-    if found.default_backend() != "cpu":
-        pytest.skip("of programs on a CPU")
-    monkeypatch.setattr(code, "_codes", type(code._codes)())  # each test compiles anew
-    yield found
 
 
 def network(

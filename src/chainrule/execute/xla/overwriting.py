@@ -21,10 +21,9 @@ FUSED = (Map, Move, Assemble, Gather, Generate)  # the kernels that XLA computes
 
 
 def late_readers(order: Iterable[Node], overwritten: Mapping[Node, Node]) -> dict[Node, list[Node]]:
-    """What reads arrays that are overwritten, in programs for a CPU, and is not needed by their new
-    values, by these: only where an element of each can be waited for.
-
-    `order` has the nodes that are evaluated.
+    """For new values, the nodes that read the array which these overwrite and that they do not
+    need; none where an element of one of these nodes cannot be waited for, and on other devices
+    than CPUs.  `overwritten` has the array of each, `order` the nodes that are evaluated.
     """
     overwritten = {new: old for new, old in overwritten.items() if int(old.type.size) > SMALL}
     if jax_here().default_backend() != "cpu":
