@@ -1,4 +1,4 @@
-"""Whether results agree with a float64 run, but for what rounding to float32 explains.
+"""Whether results agree with a float64 run, but for what rounding to the arrays' dtype explains.
 
 How far rounding moves a result differs by orders of magnitude.  The gradient jumps where the input
 of a relu passes zero, and the first steps of Adam have the size of the learning rate however small
@@ -23,12 +23,13 @@ STEPS_COMPARED = 3
 # Who runs in float64, the first that can: JAX would need another mode of the whole process.
 REFERENCES = {"NumPy": "numpy", "PyTorch": "torch", "chainrule": "chainrule"}
 
+# Relative errors count in the `eps` of the arrays' dtype, float32 or float64.
 # Elements are perturbed by 32 to 64 ulp, in so many runs.  Rounding moves less: what it turns by
 # chance (a relu next to zero), one of the runs should turn too.  With a quarter of this, all four
 # missed one in mlp-large.  Libraries were off by at most 0.6 of the largest change.
-PERTURBATION, RUNS, SLACK = 2.0**-18, 4, 2
-RELATIVE = 1e-5  # allowed in any case: scalars computed in float32, such as Adam's 1 - 0.999 ** n
-STORING = 4 * float(np.finfo(np.float32).eps)  # relative to a parameter: rounded in each update
+PERTURBATION, RUNS, SLACK = 32, 4, 2
+RELATIVE = 84  # allowed in any case: scalars computed in that dtype, such as Adam's 1 - 0.999 ** n
+STORING = 4  # relative to a parameter: rounded in each update
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,11 @@ def expected_results(case: Case, settings: Settings) -> Expected:
         for name, value in run(each_array(perturbed, problem)).items():
             moved[name] = max(moved[name], distance(value, right[name]))
     stored = flat(problem.parameters) if case.trains else {}
+    eps = max(map(rounding, (*problem.arrays.values(), *flat(problem.parameters or {}).values())))
     allowed = {
-        name: RELATIVE * distance(value, 0)
+        name: RELATIVE * eps * distance(value, 0)
         + SLACK * moved[name]
-        + STORING * distance(stored.get(name, 0), 0)
+        + STORING * eps * distance(stored.get(name, 0), 0)
         for name, value in right.items()
     }
     return Expected(right, allowed)
@@ -110,13 +112,19 @@ def each_array(function: Callable[[np.ndarray], np.ndarray], problem: Problem) -
 
 
 def in_float64(array: np.ndarray, random: np.random.Generator | None = None) -> np.ndarray:
-    """A float32 array in float64, by `random` perturbed; one of integers as it is."""
-    if array.dtype != np.float32:
+    """A floating-point array in float64, by `random` perturbed; one of integers as it is."""
+    eps = rounding(array)
+    if not eps:
         return array
     wide = array.astype(np.float64)
     if random is not None:
-        wide *= 1 + PERTURBATION * random.standard_normal(array.shape)
+        wide *= 1 + PERTURBATION * eps * random.standard_normal(array.shape)
     return wide
+
+
+def rounding(array: np.ndarray) -> float:
+    """The `eps` of its dtype; 0 of integers."""
+    return float(np.finfo(array.dtype).eps) if np.issubdtype(array.dtype, np.floating) else 0.0
 
 
 def distance(value: Any, other: Any) -> float:

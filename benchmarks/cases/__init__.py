@@ -6,6 +6,7 @@ from . import (
     cross_entropy,
     deep_mlp,
     gelu,
+    log_density,
     mlp,
     programs,
     rowwise,
@@ -40,6 +41,8 @@ CASES: tuple[Case, ...] = (
     programs.embedding_case("embedding", 50_000, 64, 2_000),
     programs.mixture_case("mixture", 10_000, 8, 16),
     programs.kalman_case("kalman", 200, 4, 2),
+    log_density.case("log-density-200", 200),
+    log_density.case("log-density-1000", 1000),
 )
 
 TINY: tuple[Case, ...] = (
@@ -61,4 +64,5 @@ TINY: tuple[Case, ...] = (
     programs.embedding_case("tiny-embedding", 40, 3, 5),
     programs.mixture_case("tiny-mixture", 6, 3, 2),
     programs.kalman_case("tiny-kalman", 4, 3, 2),
+    log_density.case("tiny-log-density", 6),
 )

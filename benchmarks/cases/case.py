@@ -25,7 +25,8 @@ class Settings:
 class Problem:
     """The arrays that every implementation starts from; none of them may change these.
 
-    They are float32 or integers (float64 instead of float32 where results are checked).
+    They are float32 or integers (float64 instead of float32 where results are checked), or all
+    float64.
     `parameters` (nested dicts and lists) are what a training step updates, `arrays` the rest: the
     batch of a training step, the arguments of a function in order.
     """

@@ -96,12 +96,24 @@ def torch_function(
 def jax_function(
     problem: Problem, settings: Settings, *, function: Callable[..., Any], names: tuple[str, ...]
 ) -> Prepared:
+    """In JAX's mode of float64 only where an array has that: the mode takes time in each call."""
     import jax
     import jax.numpy as jnp
 
-    arrays = [jnp.array(narrow(array)) for array in problem.arrays.values()]
+    given = [narrow(array) for array in problem.arrays.values()]
+    is_wide = any(array.dtype == np.float64 for array in given)
+    with jax.enable_x64(is_wide):
+        arrays = [jnp.array(array) for array in given]
     compiled = jax.jit(function)
-    return Prepared(lambda: jax.block_until_ready(compiled(*arrays)), named_results(names))
+
+    def call() -> Any:
+        return jax.block_until_ready(compiled(*arrays))
+
+    def wide_call() -> Any:
+        with jax.enable_x64(True):
+            return call()
+
+    return Prepared(wide_call if is_wide else call, named_results(names))
 
 
 def numpy_function(

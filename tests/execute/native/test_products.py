@@ -212,8 +212,9 @@ def gemm_of(x: str, y: str, out: str, **sizes: int) -> Gemm:
     ("sizes", "parts", "axis"),
     [
         (dict(b=64, m=64, k=32, n=64), 2, "loops"),
-        (dict(b=3, m=64, k=32, n=64), 2, "rows"),
-        (dict(b=1, m=256, k=784, n=256), 2, "rows"),
+        (dict(b=3, m=64, k=32, n=64), 2, "columns"),
+        (dict(b=1, m=256, k=784, n=256), 2, "columns"),
+        (dict(b=1, m=256, k=784, n=784), 2, "rows"),
         (dict(b=1, m=784, k=256, n=256), 2, "columns"),
         (dict(b=1, m=256, k=784, n=10), 2, "columns"),
         (dict(b=5, m=8, k=8, n=8), 3, "loops"),
