@@ -9,7 +9,7 @@ copied: piece by piece where it can, at once where it may read what it writes ov
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from chainrule.dataclass import dataclass
 from chainrule.graph.body import Body, bodies_of, holds_bodies
@@ -123,30 +123,20 @@ def needs(
 
 def needs_of_body(
     plan: Callable[..., Plan],
-    settings: tuple[int, int, bool, bool],
+    settings: Mapping[str, Any],
     body: Body,
     over: Mapping[Node, Node],
     *,
     alone: bool = False,
 ) -> Needs:
-    """What the iterations of a compiled body take, by the plan that it has with these settings:
-    threads, bytes of a vector, whether it multiplies pairs, and whether the order is plain."""
-    threads, vector_nbytes, multiplies_pairs, plain = settings
-    threads = 1 if alone else threads
-    key = ("needs", threads, *settings[1:], *numbers_of(body, over))
+    """What the iterations of a compiled body take, by the plan that it has with these settings,
+    arguments of `plan`; `alone`: on one thread."""
+    settings = {**settings, "threads": 1} if alone else settings
+    key = ("needs", *settings.values(), *numbers_of(body, over))
     found = body.made.get(key)
     if found is None:
         outputs = [node for _, node in body.graph.outputs]
-        made = plan(
-            body.graph,
-            outputs,
-            over,
-            threads=threads,
-            vector_nbytes=vector_nbytes,
-            multiplies_pairs=multiplies_pairs,
-            plain=plain,
-            nested=True,
-        )
+        made = plan(body.graph, outputs, over, **settings, nested=True)
         schedule = made.schedule
         taken = {*made.overwrites.values()}
         workspace = workspace_of_iterations(schedule.scratch_nbytes, body, taken)

@@ -125,6 +125,7 @@ def plan(
     threads: int = 1,
     vector_nbytes: int = 64,
     multiplies_pairs: bool = False,
+    blas_from: float = math.inf,
     plain: bool = False,
     placement_seconds: float = 0.0,
     nested: bool = False,
@@ -135,9 +136,10 @@ def plan(
     where that cannot be, the plan's own `overwrites` lacks the pair.  Up to `threads` threads
     share an instruction, where it is worth it.  `vector_nbytes` is the width of the processor's
     vectors, `multiplies_pairs` whether it has an instruction that multiplies pairs of bfloat16 and
-    adds them up in float32; with `plain` instructions stay in the order of the graph, whatever
-    memory that takes.  Where quick offsets waste scratch memory, better ones are searched for
-    `placement_seconds`.  `nested`: it is the body of a loop or a choice.
+    adds them up in float32; BLAS does products of more than `blas_from` multiplications.  With
+    `plain` instructions stay in the order of the graph, whatever memory that takes.  Where quick
+    offsets waste scratch memory, better ones are searched for `placement_seconds`.  `nested`: it is
+    the body of a loop or a choice.
     SizeError where a size is a name.
     """
     if graph.sizes:
@@ -146,15 +148,14 @@ def plan(
             + ", ".join(graph.sizes),
             hint=f"plan({', '.join(f'{name}=...' for name in graph.sizes)})",
         )
-    settings = threads, vector_nbytes, multiplies_pairs, plain
-    worker = partial(
-        Worker,
-        threads=threads,
-        vector_nbytes=vector_nbytes,
-        multiplies_pairs=multiplies_pairs,
-        of_body=partial(needs_of_body, plan, settings),
-        nested=nested,
-    )
+    settings = {
+        "threads": threads,
+        "vector_nbytes": vector_nbytes,
+        "multiplies_pairs": multiplies_pairs,
+        "blas_from": blas_from,
+    }
+    of_body = partial(needs_of_body, plan, {**settings, "plain": plain})
+    worker = partial(Worker, **settings, of_body=of_body, nested=nested)
     once = dict(overwrites or {})
     return _Planner(graph, results, once, threads, worker, plain, placement_seconds).planned()
 

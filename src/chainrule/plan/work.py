@@ -132,6 +132,7 @@ class Worker:
     threads: int
     vector_nbytes: int
     multiplies_pairs: bool
+    blas_from: float
     of_body: OfBody
     nested: bool = False
 
@@ -265,6 +266,7 @@ class Worker:
             self.threads,
             self.vector_nbytes,
             self.multiplies_pairs,
+            self.blas_from,
             self.layout,
         )
         calls: list[Call] = []

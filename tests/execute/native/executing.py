@@ -96,6 +96,7 @@ def planned(
         threads=threads,
         vector_nbytes=target.vector_nbytes,
         multiplies_pairs=target.multiplies_pairs,
+        blas_from=target.blas_from,
     )
     simulate(made.schedule)
     return made

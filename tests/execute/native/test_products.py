@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import string
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from contractions import (
 from hypothesis import settings
 from hypothesis import strategies as st
 
+import chainrule as cr
 from chainrule.execute.native.plan_to_ir.emit import Module
 from chainrule.execute.native.products.blas import load_blas
 from chainrule.execute.native.products.product_code import (
@@ -31,11 +35,13 @@ from chainrule.execute.native.products.product_code import (
     supports,
 )
 from chainrule.machine_code.target import (
+    Target,
     compile_object,
     cross_target,
     host_target,
     load_objects,
 )
+from chainrule.plan.planner import plan
 from chainrule.plan.products.contraction import Gemm, contiguous, labels_of, plan_contraction
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -206,6 +212,23 @@ def gemm_of(x: str, y: str, out: str, **sizes: int) -> Gemm:
     found = plan_contraction(x_axes, y_axes, out_axes, by_label)
     assert isinstance(found, Gemm)
     return found
+
+
+def test_blas_does_large_products_where_it_was_found_to_be_faster() -> None:
+    of_cpu = partial(Target, triple="x86_64-unknown-linux-gnu", features="", vector_nbytes=32)
+    cpus = ("znver3", "alderlake", "znver4")
+    assert [of_cpu(cpu=cpu).blas_from for cpu in cpus] == [1e8, 1e8, math.inf]
+    assert of_cpu(cpu="znver3", vector_nbytes=64).blas_from == math.inf
+
+    def product(x: cr.float32[64, 64], y: cr.float32[64, 64]) -> Any:
+        return x @ y
+
+    graph = cr.trace(product)
+    results = [node for _, node in graph.outputs]
+    for blas_from, by_tiles in ((64.0**3, True), (64.0**3 - 1, False)):
+        (work,) = plan(graph, results, vector_nbytes=32, blas_from=blas_from).works
+        (call,) = work.calls
+        assert (call.tiles is not None) == by_tiles
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def planned(
         threads=threads,
         vector_nbytes=target.vector_nbytes,
         multiplies_pairs=target.multiplies_pairs,
+        blas_from=target.blas_from,
         plain=plain,
         placement_seconds=placement_seconds,
         nested=nested,

@@ -26,7 +26,7 @@ from chainrule.plan.products.contraction import (
     with_vectors,
 )
 from chainrule.plan.products.fold import Coefficient
-from chainrule.plan.products.tiles import COLUMNS, Narrow, Tiles, is_for_blas, tiles_for
+from chainrule.plan.products.tiles import COLUMNS, Narrow, Tiles, tiles_for
 from chainrule.plan.products.windowed import windowed_gemm, windowed_tiles
 from chainrule.plan.products.winograd import Winograd, winograd
 from chainrule.plan.roles import Role, is_widening
@@ -118,6 +118,7 @@ class Multiplying:
     threads: int
     vector_nbytes: int
     multiplies_pairs: bool
+    blas_from: float
     layout: Callable[[LoopNest], NestLayout]
 
     def call(
@@ -179,7 +180,7 @@ class Multiplying:
         tiles = None
         if gemm.inner:
             tiles = windowed_tiles(gemm, dtype, width, decided.parts, narrow)
-        elif narrow or not is_for_blas(gemm, width):
+        elif narrow or gemm.routine != "gemm" or gemm.m * gemm.n * gemm.k <= self.blas_from:
             tiles = tiles_for(gemm, dtype, width, decided.parts, narrow, pairs)
         return replace(call, sharing=decided, tiles=tiles)
 

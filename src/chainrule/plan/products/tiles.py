@@ -76,12 +76,6 @@ BUNCH_NBYTES = {32: 48 * 1024}
 SHALLOWEST = 64  # depth of tiles that fetch ahead
 PARTS_A_THREAD = 4  # so that a thread that is interrupted does not keep the others waiting
 SHORTEST_PART = 4000.0  # nanoseconds
-# Multiplications of one product from which on BLAS does it, by the bytes of a vector: with 16
-# registers of 32 bytes, packing both matrices wins.  Two threads of a Zen 3, tiles over OpenBLAS
-# 0.3.30: 256 x 1024 x 1024 takes 0.92 to 1.21 times as long, 512 x 784 x 2048 1.07 to 1.57,
-# 1000 x 1000 x 1000 1.09 to 1.39; 256 x 784 x 256 takes 0.81 to 0.86 in float32, and a
-# transformer of products of 1024 x 128 x 512 gains nothing.
-BY_BLAS = {32: 1e8}
 # Up to so many flops all strips are to be alike, so that one function serves them.
 UNIFORM = 2e7
 
@@ -177,12 +171,6 @@ class Tiles:
         worth = min(int(nanoseconds / SHORTEST_PART), PARTS_A_THREAD * threads)
         counts = range(min(threads, cells), min(cells, max(worth, threads)) + 1)
         return min(reversed(counts), key=lambda count: busiest(cells, count, threads))
-
-
-def is_for_blas(gemm: Gemm, vector_nbytes: int) -> bool:
-    """Whether BLAS is faster than tiles, of operands that need not be widened first."""
-    most = BY_BLAS.get(vector_nbytes, np.inf)
-    return gemm.routine == "gemm" and gemm.m * gemm.n * gemm.k > most
 
 
 def rounds(gemm: Gemm) -> int:
