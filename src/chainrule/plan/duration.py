@@ -33,21 +33,17 @@ from chainrule.plan.products.tiles import Tiles, further_columns, rounds
 from chainrule.plan.products.winograd import POINTS, Winograd
 from chainrule.plan.reuse import Lying, lying_in
 from chainrule.plan.roles import nbytes_of
+from chainrule.plan.routine_duration import routine_nanoseconds
 from chainrule.plan.routine_work import RoutineWork
 from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import busiest
 from chainrule.plan.speeds import Speeds
 from chainrule.plan.work import NestWork, ProductWork, Work, parts_inside
 from chainrule.primitives.primitive import Given
-from chainrule.primitives.routines import WIDE
 
 if TYPE_CHECKING:
     from chainrule.plan.planner import Plan
 
-# How much longer LAPACK takes than products with as many operations in float64; what a call takes,
-# a column of a matrix, and an element that comes and goes.
-LAPACK = 1.5
-ROUTINE, COLUMN, ELEMENT = 20.0, 20.0, 2.5
 # Of a row that a batch touches: to find its sum, and to call the code of both nests.
 TOUCH = 10.0
 ROW_ARRAYS = 4  # the update and the row of the table; the sum, twice
@@ -91,7 +87,7 @@ def alone(work: NestWork | ProductWork | RoutineWork, speeds: Speeds) -> Iterato
                     yield nests_nanoseconds([pack], speeds, are_shared=False)
                 yield _multiplying(call, work.products, speeds, TOGETHER)
         case RoutineWork():
-            yield _calling(work, speeds)
+            yield routine_nanoseconds(work, speeds)
 
 
 def _nanoseconds(work: Work, speeds: Speeds, lying: Lying) -> float:
@@ -241,18 +237,7 @@ def _by_winograd(one: Winograd, speeds: Speeds) -> float:
 
 def _routine(work: RoutineWork, speeds: Speeds) -> float:
     """About how long a routine of LAPACK takes for all matrices."""
-    return shared(_calling(work, speeds), 1 / work.sharing.parts, speeds)
-
-
-def _calling(work: RoutineWork, speeds: Speeds) -> float:
-    """The same on one thread."""
-    operations = speeds.vector_nbytes // WIDE.itemsize * 2  # of one instruction on vectors
-    multiplying = int(work.node.primitive.flops(work.node)) / operations * speeds.multiply_add
-    first, *_ = inputs = work.node.inputs
-    matrices = [one.shape[-2:] for one in inputs if one.ndim == first.ndim]
-    columns = sum(one[-1] for one in matrices)
-    each = ROUTINE + COLUMN * columns + ELEMENT * sum(prod(one) for one in matrices)
-    return each * prod(work.stack) + LAPACK * multiplying
+    return shared(routine_nanoseconds(work, speeds), 1 / work.sharing.parts, speeds)
 
 
 # products

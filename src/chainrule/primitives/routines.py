@@ -171,6 +171,19 @@ class Routine:
         )
 
     @property
+    def moved(self) -> int:
+        """How many elements its steps bring from one place to another."""
+        found = 0
+        for one in self._single:
+            if isinstance(one, (Copy, Permute)):
+                found += one.rows * one.columns
+            elif isinstance(one, Swap):
+                found += one.count * one.columns
+            elif isinstance(one, Unit):
+                found += one.size**2
+        return found
+
+    @property
     def phases(self) -> tuple[tuple[Step, ...] | Together, ...]:
         """Steps one after another that one thread does, and those that threads share, in turn."""
         found = list[tuple[Step, ...] | Together]()
