@@ -303,3 +303,50 @@ def test_the_real_command_prints_equations_or_says_that_the_terminal_cannot():
     done = subprocess.run(command, capture_output=True, timeout=100, env=western)
     assert done.returncode == 1
     assert "which the encoding latin-1 of the terminal lacks" in done.stderr.decode()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names")
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path):
+    (tmp_path / "kept.py").write_text("old")
+    (tmp_path / "link.py").symlink_to("kept.py")
+    printed("python", "model.py:objective", "-o", "link.py")
+    assert (tmp_path / "link.py").is_symlink()
+    assert "def objective" in (tmp_path / "kept.py").read_text()
+
+    os.mkfifo(tmp_path / "pipe.py")
+    reader = os.open(tmp_path / "pipe.py", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        printed("python", "model.py:objective", "-o", "pipe.py")
+        assert os.read(reader, 1 << 20) == (tmp_path / "kept.py").read_bytes()
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe.py").is_fifo()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", [["equations", "model.py:objective"], ["--help"]])
+def test_a_full_disk_is_said_without_a_traceback(arguments: list[str]):
+    command = [sys.executable, "-m", "chainrule", *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=100)
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        "Error: the output cannot be written: No space left on device\n"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="a shell closes the output")
+@pytest.mark.parametrize("command", ["memory", "cost"])
+def test_a_command_whose_output_is_closed_ends_well(command: str):
+    shell = f'"{sys.executable}" -m chainrule {command} model.py:objective >&-'
+    done = subprocess.run(shell, shell=True, stderr=subprocess.PIPE, timeout=100)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_list_of_commands_has_whole_sentences():
+    for columns in ("40", "80"):
+        text = CliRunner(env={"COLUMNS": columns}).invoke(main, ["--help"]).stdout
+        assert "..." not in text.partition("Commands:")[2]
+        assert "value by value." in " ".join(text.split())

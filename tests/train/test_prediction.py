@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,18 @@ def test_what_is_no_file_or_no_array_is_told(tmp_path: Path):
     with pytest.raises(DataFileError, match="cannot be written"):
         cr.save_weights(tmp_path / "no" / "w.safetensors", weights())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names")
+def test_weights_go_where_a_link_leads_and_replace_no_pipe(tmp_path: Path):
+    link = tmp_path / "link.safetensors"
+    link.symlink_to("w.safetensors")
+    cr.save_weights(link, weights())
+    assert link.is_symlink() and cr.load_weights(tmp_path / "w.safetensors").keys() == {"W1", "W2"}
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataFileError, match="cannot be written: it is a pipe or a device, not a"):
+        cr.save_weights(tmp_path / "pipe", weights())
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_big_endian_arrays_are_saved_with_the_same_numbers(tmp_path: Path):

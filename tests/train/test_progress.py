@@ -40,6 +40,11 @@ def test_nothing_is_shown_where_nothing_is_wanted(capsys: pytest.CaptureFixture[
     assert captured.out == captured.err == ""
 
 
+def test_nobody_watches_where_there_is_no_output(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    trainer(progress=True).fit(1)
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -69,7 +69,7 @@ def batch(
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    """Say how large a batch is worth it: bytes, time, noise of gradients, for each size.
+    """Say which batch size is worth it, from the bytes, time and gradient noise of each.
 
     The examples are those of --data, or of a function example() of the file, as are parameters;
     parameters that neither has are drawn. What it prints recommends a batch, with the reason.
@@ -129,7 +129,7 @@ def ways(
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    """Say which way to train: every way that there is, with bytes, time and the code that does it.
+    """Say which way to train: all ways, with their bytes, their time, and the code for each.
 
     A smaller batch, micro-batches, recomputation, another optimizer; with --devices also pipelines,
     replicas and products in parts. Nothing is run without --measure. Ctrl-C prints what is known.

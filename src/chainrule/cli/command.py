@@ -295,7 +295,7 @@ def equations(
     symbols: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Write the equation of every named value of a function, or of those in NAME...
+    """Write the equation of every named value of a function, or of each NAME.
 
     With --wrt also those of its gradients: the chain rule, and what it gives. Nothing is run.
     """

@@ -17,16 +17,22 @@ LONGEST = 100  # bytes of a file's name in that of its partial file
 def write_beside(path: Path, content: bytes) -> None:
     """Write `content` under another name in the same folder, then rename it to `path`.
 
+    A symbolic link stays one: its file is written.  A pipe or a device (/dev/stdout) is written to.
     InputError, which names the path, where that fails; nothing is left then.
     """
     with _partial(path) as partial:
+        if is_special(path):
+            path.write_bytes(content)
+            return
         partial.write_bytes(content)
-        os.replace(partial, path)
+        os.replace(partial, linked(path))
 
 
 def refuse_unwritable(path: Path) -> None:
     """InputError as by `write_beside`, before what is to be written is there; leaves no file."""
     with _partial(path) as partial:
+        if is_special(path):
+            return
         partial.write_bytes(b"")
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -53,7 +59,7 @@ def _partial(path: Path) -> Iterator[Path]:
     refuses."""
     if not path.name or "\0" in str(path):
         raise InputError(f"{str(path)!r} is no name of a file", hint="a path such as graph.svg")
-    partial = beside(path)
+    partial = beside(linked(path))
     try:
         yield partial
     except OSError as error:
@@ -69,6 +75,16 @@ def beside(path: Path) -> Path:
     """The name under which a file is written before it is renamed: hidden, of this process."""
     name = os.fsencode(path.name)[:LONGEST].decode(errors="ignore")
     return path.with_name(f".{name}.{os.getpid()}{PARTIAL}")
+
+
+def linked(path: Path) -> Path:
+    """The file that a symbolic link leads to, as a rename would replace the link; or the path."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def is_special(path: Path) -> bool:
+    """Whether there is a pipe or a device, which a rename would replace by a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _remove(path: Path) -> None:

@@ -257,7 +257,7 @@ def ways(
         devices = _limited(devices, limit)
     alone = Alone(step, sizes, parts.size, limit, speeds)
     found, unknown = _done(
-        _tasks(alone, devices), progress=sys.stderr.isatty() if progress is None else progress
+        _tasks(alone, devices), progress=_is_watched() if progress is None else progress
     )
     fitting = sorted((one for one in found if one.fits), key=_order)
     others = tuple(one for one in found if not one.fits)
@@ -277,6 +277,11 @@ def _limited(devices: Devices, limit: int) -> Devices:
 def _order(way: TrainingWay) -> tuple[bool, float]:
     """The quickest first; those last that make another training of it."""
     return way.trajectory == OTHER, way.seconds_a_sample
+
+
+def _is_watched() -> bool:
+    """Whether messages go to a terminal; there are none where standard error was closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _tasks(alone: Alone, devices: Devices | None) -> Iterator[Task]:

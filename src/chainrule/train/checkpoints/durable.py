@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from chainrule.explain.writing import PARTIAL, beside
+from chainrule.explain.writing import PARTIAL, beside, is_special, linked
 
 OF_SAFETENSORS = ".tmp??????"  # what it writes to before it renames, since 0.8
 
@@ -15,8 +16,11 @@ def write_durably(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a file beside `path`, bring its bytes to the disk, and rename it.
 
     After a crash at any moment `path` is what it was before, or what `write` wrote.  Raises what
-    `write` raises, and OSError; what was written is removed then.
+    `write` raises, and OSError, also for a pipe or a device; what was written is removed then.
     """
+    if is_special(path):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file")
+    path = linked(path)
     partial = beside(path)
     try:
         write(partial)

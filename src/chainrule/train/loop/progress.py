@@ -67,6 +67,8 @@ class Lines:
 
 def is_watched() -> bool:
     """Whether the output goes to a terminal at which somebody may sit."""
+    if sys.stdout is None:  # closed before Python started, or a program without a console
+        return False
     return sys.stdout.isatty() and os.environ.get("CI", "").lower() not in ("true", "1")
 
 
