@@ -18,6 +18,7 @@ from chainrule.dataclass import dataclass, field, replace
 from chainrule.errors import NotDifferentiableError, TypeSpecError, UnsupportedError
 from chainrule.frontend.errors.types_shown import type_text
 from chainrule.graph.node import Node
+from chainrule.graph.plain import refuse_subclass
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type, type_of
 from chainrule.primitives.families import same_type
@@ -72,18 +73,20 @@ class Opaque:
         )
 
     def value(self, arrays: Sequence[np.ndarray], params: dict[str, Any], type_: ArrayType) -> Any:
-        """What the function gives, which has to be of the declared type."""
+        """A copy of what the function gives, which has to be of the declared type (in any order
+        of bytes): the function may give one array again and again, and write into it."""
         found = self.evaluate(*arrays, **params)
+        if not isinstance(found, np.matrix):  # its numbers are all that it has
+            refuse_subclass(found, f"the result of {self.name}", self.where)
         got = np.asarray(found)
-        if got.dtype != type_.dtype or got.shape != type_.shape:
+        if got.dtype.newbyteorder("=") != type_.dtype or got.shape != type_.shape:
             given = ", ".join(type_text(type_of(array)) for array in arrays)
             raise ValueError(
                 f"{self.name} of {given} returned {_told(found, got)}, and {type_text(type_)} is "
                 f"declared (its function: {self.where or self.evaluate!r}); "
                 "result_type= says what it returns"
             )
-        lent = got.base is not None or any(got is array for array in arrays)
-        return np.array(got, order="C", copy=True) if lent else np.asarray(got, order="C")
+        return np.array(got, type_.dtype, order="C")
 
 
 def _told(found: Any, got: np.ndarray) -> str:
