@@ -12,6 +12,7 @@ import sys
 import tempfile
 import types
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
 
@@ -134,7 +135,14 @@ def pictures(page: Path) -> list[Path]:
 
 
 def write_outputs(page: Path) -> None:
-    """Put what each block printed into the text block after it, and pictures in their places."""
+    """Put what each block printed into the text block after it, and pictures in their places.
+
+    A page whose packages are not installed stays as it is.
+    """
+    missing = [package for package in needed(page) if find_spec(package) is None]
+    if missing:
+        print(f"left as it is, without {', '.join(missing)}: {page.name}")
+        return
     text = page.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for ran in reversed(run_page(page)):
