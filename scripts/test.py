@@ -135,13 +135,19 @@ def _tell_missing_peers(python):
         return
     absent = f"{', '.join(missing)}, absent from {python.parents[1].name}"
     print(f"skipped: comparisons with {absent}. To run them too:")
-    install = f"    {python.relative_to(environment.ROOT)} -m pip install"
-    for requirement in missing:
-        if not requirement.startswith("torch"):
-            print(install, requirement)
-            continue
-        print(install, requirement, "--index-url https://download.pytorch.org/whl/cpu")
-        print("    (a build for the CPU; without --index-url comes the usual one, far larger)")
+    print("\n".join(_installs(python.relative_to(environment.ROOT), missing)))
+
+
+def _installs(python, missing):
+    """Lines to copy into a shell, which would take the > of a requirement for its own."""
+    install = f"    {python} -m pip install"
+    torch = [requirement for requirement in missing if requirement.startswith("torch")]
+    others = [f'"{requirement}"' for requirement in missing if requirement not in torch]
+    for requirement in torch:
+        yield f"{install} {requirement} --index-url https://download.pytorch.org/whl/cpu"
+        yield "    (a build for the CPU; without --index-url comes the usual one, far larger)"
+    if others:
+        yield " ".join([install, *others])
 
 
 def _verdict(statuses):

@@ -64,6 +64,18 @@ def test_the_limit_is_that_of_each_device(limited: Any) -> None:
     assert apart and all(one.needed_nbytes <= limit * 2 // 3 for one in apart)
 
 
+@pytest.mark.slow
+def test_a_plan_that_is_left_out_is_called_by_what_it_splits() -> None:
+    def narrow(x: cr.float32[n, 16], W1: cr.float32[16, 64]) -> Any:
+        J = np.mean((x @ W1) ** 2)
+        return J
+
+    step = cr.training_step(narrow, "W1", cr.sgd(0.1), executor="reference")
+    left = {one.what: one.why_not for one in cr.ways(step, batch=64, devices=4).others}
+    assert left["pipeline: 4 stages"] == "no plan has work for each device"
+    assert "pipeline x data parallel: 2 stages, 2 replicas" in left
+
+
 def test_bytes_and_changes_are_those_of_the_reports(limited: Any) -> None:
     step, ways = limited
     kinds = {one.kind: one for one in ways}

@@ -90,7 +90,8 @@ class Shared:
             ranked = search.possible or search.smallest
             found = search.follow(ranked[0])
         except ChainruleError as error:
-            numbers = f"{kind.stages} x {kind.replicas} x {kind.ways}"
+            counts = {"stages": kind.stages, "replicas": kind.replicas, "ways": kind.ways}
+            numbers = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 1)
             yield TrainingWay(
                 f"{kind.name}: {numbers}", kind.name, 0, 0.0, self._rows, "", why_not=error.what
             )
