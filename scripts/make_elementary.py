@@ -1,5 +1,5 @@
 """Makes the polynomials of src/chainrule/execute/native/libm: coefficients.py, erf_pieces.py,
-erfcx_coefficients.py and bessel_coefficients.py.
+erfcx_coefficients.py, bessel_coefficients.py and gamma_coefficients.py.
 
     python scripts/make_elementary.py
 
@@ -312,6 +312,44 @@ def bessel_coefficients() -> str:
     return "\n".join(lines)
 
 
+def gamma_coefficients() -> str:
+    """The text of gamma_coefficients.py: series (DLMF 5.7.3, 5.15.1, 5.11.1, 5.11.2)."""
+    root = mp.findroot(mp.digamma, mp.mpf("1.4616"))
+
+    def slope(t: Real) -> Real:
+        return mp.digamma(2 + t) / (2 + t - root)
+
+    zeta = [(-1) ** k * (mp.zeta(k) - 1) / k for k in range(2, 31)]
+    middle = [mp.psi(k - 1, mp.mpf("1.5")) / mp.factorial(k) for k in range(1, 23)]
+    shares = [mp.bernoulli(2 * k) / (2 * k * (2 * k - 1)) for k in range(1, 8)]
+    series = {
+        "log Γ(2 + z) / z, |z| <= 1/2.": ("NEAR", [1 - mp.euler, *zeta]),
+        "log Γ(3/2 + t), |t| <= 1/4.": ("MIDDLE", [mp.loggamma(mp.mpf("1.5")), *middle]),
+        "What Stirling's series of log Γ adds, times x, in x⁻², x >= 10.": ("FAR", shares),
+        "ψ(x) / (x - its zero) in x - 2, from 1 to 3.": (
+            "SLOPE_NEAR",
+            polynomial(slope, lambda t: 1 / slope(t), mp.mpf(-1), mp.mpf(1), 28),
+        ),
+        "log x - 1/(2x) - ψ(x), times x², in x⁻², x >= 10.": (
+            "SLOPE_FAR",
+            [mp.bernoulli(2 * k) / (2 * k) for k in range(1, 10)],
+        ),
+        "The zero of ψ, in two parts.": ("SLOPE_ZERO", parts(root, (53, 53))),
+        "sin(πx) / (πx) in x², |x| <= 1/2.": (
+            "SINE",
+            [(-1) ** k * mp.pi ** (2 * k) / mp.factorial(2 * k + 1) for k in range(13)],
+        ),
+        "cos(πx) in x², |x| <= 1/2.": (
+            "COSINE",
+            [(-1) ** k * mp.pi ** (2 * k) / mp.factorial(2 * k) for k in range(14)],
+        ),
+    }
+    lines = ['"""Coefficients for log Γ, ψ by scripts/make_elementary.py, lowest power first."""\n']
+    for meaning, (name, numbers) in series.items():
+        lines.append(f"# {meaning}\n{name} = {text(numbers, DIGITS['double'])}\n")
+    return "\n".join(lines)
+
+
 def erf_pieces() -> str:
     """The text of erf_pieces.py."""
     steps = {kind: float(step) for kind, (step, _) in STEPS.items()}
@@ -336,7 +374,8 @@ def erf_pieces() -> str:
 
 
 if __name__ == "__main__":
-    for make in (coefficients, erfcx_coefficients, bessel_coefficients, erf_pieces):
+    made = (coefficients, erfcx_coefficients, bessel_coefficients, gamma_coefficients, erf_pieces)
+    for make in made:
         path = TARGET / f"{make.__name__}.py"
         path.write_text(make())
         subprocess.run(["ruff", "format", path], check=True)

@@ -64,12 +64,14 @@ NARROW = {
     "ndtr": (53, 71),
 }
 # What one call takes as long as so many instructions, where their number does not tell: remainders
-# and powers are computed one element after another, inverse functions choose between ranges, and
-# largest elements take units that others leave free.
+# and powers are computed one element after another, inverse functions choose between ranges, those
+# of Γ compute in double, and largest elements take units that others leave free.
 TAKEN = {
     "acos": (46, 75),
     "asin": (48, 78),
     "atan": (31, 50),
+    "digamma": (275, 140),
+    "gammaln": (380, 215),
     "fmax_nan": (2, 2),
     "fmin_nan": (2, 2),
     "where": (0.5, 0.5),
@@ -80,6 +82,8 @@ TAKEN_NARROW = {
     "acos": (60, 95),
     "asin": (62, 98),
     "atan": (40, 52),
+    "digamma": (215, 105),
+    "gammaln": (315, 165),
     "pow": (155, 215),
     "fmod": (97, 68),
 }

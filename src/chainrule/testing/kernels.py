@@ -36,6 +36,10 @@ def _erfcx_slope(special: Any, x: Any) -> Any:
     return np.where(x > 1e8, far, 2 * x * special.erfcx(x) - 2 / math.sqrt(math.pi))
 
 
+def _gammaln(special: Any, x: Any) -> Any:
+    return np.where(np.abs(x) < 1e-300, -np.log(np.abs(x)), special.gammaln(x))
+
+
 def _i1e_slope(special: Any, x: Any) -> Any:
     ratio = np.where(np.abs(x) < 1e-300, 0.5, special.i1e(x) / x)
     return special.i0e(x) - np.sign(x) * special.i1e(x) - ratio
@@ -74,6 +78,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "copysign": np.copysign,
     "cos": np.cos,
     "cosh": np.cosh,
+    "digamma": _by_scipy(lambda s, x: s.psi(x)),
     "erf": _erf,
     "erfc": _by_scipy(lambda s, x: s.erfc(x)),
     "erfcx": _by_scipy(lambda s, x: s.erfcx(x)),
@@ -87,6 +92,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fmax_nan": np.maximum,
     "fmin_nan": np.minimum,
     "fmod": np.fmod,
+    "gammaln": _by_scipy(_gammaln),
     "hypot": np.hypot,
     "i0e": _by_scipy(lambda s, x: s.i0e(x)),
     "i0e_slope": _by_scipy(lambda s, x: s.i1e(x) - np.sign(x) * s.i0e(x)),

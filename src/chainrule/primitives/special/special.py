@@ -174,6 +174,7 @@ gammaln = special(
     nbytes=(66, 0),
     domains=((0.3, 4.0),),
     more=((-1.9, -1.1),),
+    kernel="gammaln(x)",
 )
 
 digamma = special(
@@ -183,6 +184,7 @@ digamma = special(
     nbytes=(41, 0),
     domains=((0.3, 4.0),),
     more=((-1.9, -1.1),),
+    kernel="digamma(x)",
     latex=Latex(r"\psi({x})", ATOM, (0,)),
 )
 

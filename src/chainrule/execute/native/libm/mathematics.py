@@ -27,6 +27,7 @@ from chainrule.execute.native.libm.exponential import (
     expm1,
     logistic,
 )
+from chainrule.execute.native.libm.gamma import digamma, gammaln
 from chainrule.execute.native.libm.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from chainrule.execute.native.libm.integers import (
     left_shift,
@@ -57,6 +58,7 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "copysign": copysign,
     "cos": cos,
     "cosh": cosh,
+    "digamma": digamma,
     "erf": erf,
     "erfc": erfc,
     "erfcx": erfcx,
@@ -70,6 +72,7 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "fmax_nan": fmax_nan,
     "fmin_nan": fmin_nan,
     "fmod": fmod,
+    "gammaln": gammaln,
     "hypot": hypot,
     "i0e": i0e,
     "i0e_slope": i0e_slope,
