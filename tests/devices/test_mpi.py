@@ -220,7 +220,7 @@ def test_ranks_that_do_not_do_the_same_are_refused(tmp_path: Path) -> None:
 def test_another_number_of_ranks_is_refused_on_all_of_them() -> None:
     code, printed, errors, _ = run(3, "fail", "none")
     assert code == 70 and "pid" not in printed
-    assert errors.count("split over 2 ranks (2 stages, 1 replicas), and this job has 3") == 1
+    assert errors.count("split over 2 ranks (2 stages), and this job has 3") == 1
     assert "chainrule run -n 2" in errors and "CHAINRULE_TRANSPORT=threads" in errors
 
 
@@ -279,6 +279,16 @@ def test_a_process_of_its_own_runs_threads(monkeypatch: pytest.MonkeyPatch) -> N
     assert whole is not state and whole.steps == 1
     for name in state:
         np.testing.assert_array_equal(whole[name], state[name])
+
+
+@needs_mpi
+@pytest.mark.slow
+def test_a_job_of_processes_of_their_own_ends_well(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CHAINRULE_TRANSPORT", "threads")
+    (tmp_path / "own.py").write_text("print('done')\n")
+    called = [sys.executable, "-m", "chainrule", "run", "-n", "2", str(tmp_path / "own.py")]
+    done = subprocess.run(called, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\ndone\n", "")
 
 
 def test_more_messages_than_mpi_has_tags_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,18 @@ def test_a_call_with_wrong_inputs_is_explained(net: cr.Model) -> None:
         InputError, match=r"x is float64\[5, 3\], and the file <model> is for float"
     ):
         net(X.astype(np.float64))
+
+
+def test_a_file_of_the_users_that_hides_the_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "onnx.py").write_text("")
+    for name in [one for one in sys.modules if one.partition(".")[0] == "onnx"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UnsupportedError, match=r"Python found .*onnx\.py instead") as caught:
+        cr.from_onnx(b"")
+    assert caught.value.hint == "give that file another name"
 
 
 def test_the_package_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

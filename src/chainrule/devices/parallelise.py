@@ -167,10 +167,10 @@ def _refuse_other_job(grid: Grid) -> None:
     """InputError on every rank of a job that has not as many as the step."""
     job = launched()
     if job is not None and job[1] != grid.count:
-        ways = f", {grid.ways} ways" if grid.ways > 1 else ""
+        counts = {"stages": grid.stages, "replicas": grid.replicas, "ways": grid.ways}
+        split = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 1)
         raise InputError(
-            f"the step is split over {grid.count} ranks ({grid.stages} stages, {grid.replicas} "
-            f"replicas{ways}), and this job has {job[1]}",
+            f"the step is split over {grid.count} ranks ({split}), and this job has {job[1]}",
             hint=f"chainrule run -n {grid.count}, or {TRANSPORT}=threads in the "
             "environment: each process then runs all ranks as threads",
         )

@@ -8,14 +8,14 @@ import runpy
 import sys
 
 from chainrule.devices import ending
-from chainrule.devices.job import folder, launched, this_rank
+from chainrule.devices.job import folder, started_as, this_rank
 from chainrule.devices.system import end_with_parent
 
 
 def main() -> None:
     """Runs sys.argv[1] with the arguments that follow."""
     end_with_parent()
-    rank = (launched() or (0, 1))[0]
+    rank = (started_as() or (0, 1))[0]
     ending.install()
     where = folder()
     if where is not None:
