@@ -8,6 +8,7 @@ axe-core (npm, MPL-2.0, for the tests alone) goes into .browser-test.  What cann
 named, and the exit status is 1; the tests that need it are then skipped.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -31,6 +32,9 @@ AXE_FOLDER = ROOT / ".browser-test"
 
 def main() -> int:
     """0 where all is there at the end."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     parts = {"browsers": install_browsers, "playwright": install_playwright, "axe-core": fetch_axe}
     status = 0
     for name, install in parts.items():

@@ -2,6 +2,8 @@
 
 import importlib.util
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -28,3 +30,10 @@ def test_one_command_installs_all_but_torch_and_no_shell_redirects(script: Modul
     assert torch[:5] == ["python", "-m", "pip", "install", "torch==2.13.0"]
     assert others == ["python", "-m", "pip", "install", "jax", "onnx>=1.23"]
     assert next(script._installs(Path("python"), ["torch==2.13.0"])) == lines[0]
+
+
+def test_help_of_the_browsers_installs_nothing():
+    command = [sys.executable, SCRIPTS / "browsers.py"]
+    asked = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert "Installs what the tests" in asked.stdout and "browsers:" not in asked.stdout
+    assert subprocess.run([*command, "firefox"], capture_output=True).returncode == 2
