@@ -16,7 +16,7 @@ from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.plan.checks import Checked, checks_of
 from chainrule.plan.loops.candidates import Candidates
-from chainrule.plan.loops.fuse import LARGEST, Nest, is_one_hot
+from chainrule.plan.loops.fuse import LARGEST, SMALL_TOTAL, Nest, is_one_hot
 from chainrule.plan.products.fold import Products
 from chainrule.plan.roles import (
     FAILING,
@@ -28,8 +28,6 @@ from chainrule.plan.roles import (
     sources_of,
 )
 from chainrule.primitives.reduce import folded_axes
-
-SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on with
 
 
 @dataclass(frozen=True, eq=False)

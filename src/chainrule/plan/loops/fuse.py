@@ -22,6 +22,7 @@ from chainrule.primitives.indexing import scatter_add
 from chainrule.primitives.reduce import PLACES, folded_axes
 from chainrule.primitives.sources import iota
 
+SMALL_TOTAL = 2048  # elements of a whole reduction that its own nest may go on with
 LARGEST = 96  # nodes in one nest: what LLVM's register allocator sees at once stays bounded
 
 
@@ -216,10 +217,22 @@ class Nest:
         reduced = {place for axis in axes for place, k in enumerate(where[axis][1:]) if k}
         columns = set(range(len(self.rows), len(self.domain)))
         if reduced == columns and columns:
+            if len(axes) == x.ndim and self._in_parts(node):
+                return Level.TOTAL
             return Level.ROW
         # A vector runs along the last axis: its lanes are added to each other in a row only.
         within = len(self.domain) - 1 in reduced and not columns <= reduced
         return None if node.primitive in PLACES or (within and columns) else Level.TOTAL
+
+    def _in_parts(self, node: Node) -> bool:
+        """Make the only row, where it is long, rows of one point, so that threads share them; False
+        where its values are needed as those of a row."""
+        if self.rows or node.primitive in PLACES or prod(self.columns) <= SMALL_TOTAL:
+            return False
+        if Level.ROW in self.members.values():
+            return False
+        self.rows, self.columns = self.columns, ()
+        return True
 
     def _gather(self, node: Node) -> Level | tuple[int, ...] | None:
         x, *indices = node.inputs
