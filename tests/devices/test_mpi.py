@@ -271,6 +271,8 @@ def test_a_process_of_its_own_runs_threads(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("PMI_SIZE", "3")
     with pytest.raises(InputError, match=r"split over 2 ranks .* this job has 3"):
         cr.parallel(step, micro_batches=4, stages=2)
+    with pytest.raises(InputError, match="the step has one rank, and this job has 3"):
+        cr.parallel(step, micro_batches=4)
     monkeypatch.setenv("CHAINRULE_TRANSPORT", "threads")
     split = cr.parallel(step, micro_batches=4, stages=2)
     state = split.init(weights)

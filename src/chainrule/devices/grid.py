@@ -79,3 +79,9 @@ class Grid:
         if among == SHARDS:
             return tuple(self.rank(replica, stage, one) for one in range(self.ways))
         return tuple(self.rank(one, stage, shard) for one in range(self.replicas))
+
+
+def in_words(stages: int, replicas: int, ways: int) -> str:
+    """What a split has more than one of: `2 stages, 3 replicas`; "" for one rank."""
+    counts = {"stages": stages, "replicas": replicas, "ways": ways}
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count > 1)

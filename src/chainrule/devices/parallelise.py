@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.devices.carried import refuse_serial
-from chainrule.devices.grid import Grid
+from chainrule.devices.grid import Grid, in_words
 from chainrule.devices.job import TRANSPORT, launched
 from chainrule.devices.one_program import spreads
 from chainrule.devices.parallel import ParallelStep
@@ -167,10 +167,10 @@ def _refuse_other_job(grid: Grid) -> None:
     """InputError on every rank of a job that has not as many as the step."""
     job = launched()
     if job is not None and job[1] != grid.count:
-        counts = {"stages": grid.stages, "replicas": grid.replicas, "ways": grid.ways}
-        split = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 1)
+        split = in_words(grid.stages, grid.replicas, grid.ways)
+        ranks = f"is split over {grid.count} ranks ({split})" if split else "has one rank"
         raise InputError(
-            f"the step is split over {grid.count} ranks ({split}), and this job has {job[1]}",
+            f"the step {ranks}, and this job has {job[1]}",
             hint=f"chainrule run -n {grid.count}, or {TRANSPORT}=threads in the "
             "environment: each process then runs all ranks as threads",
         )

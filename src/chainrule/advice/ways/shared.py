@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.advice.ways.way import OTHER, ROUNDING, TrainingWay
 from chainrule.dataclass import dataclass, field, replace
+from chainrule.devices.grid import in_words
 from chainrule.devices.instructions import AllGather, AllReduce, Begin, ReduceScatter, Send
 from chainrule.devices.planning.ask import search_of
 from chainrule.devices.planning.choose import Followed, Search
@@ -90,8 +91,7 @@ class Shared:
             ranked = search.possible or search.smallest
             found = search.follow(ranked[0])
         except ChainruleError as error:
-            counts = {"stages": kind.stages, "replicas": kind.replicas, "ways": kind.ways}
-            numbers = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 1)
+            numbers = in_words(kind.stages, kind.replicas, kind.ways)
             yield TrainingWay(
                 f"{kind.name}: {numbers}", kind.name, 0, 0.0, self._rows, "", why_not=error.what
             )
@@ -178,15 +178,9 @@ def _sent(split: ParallelStep, programs: Split) -> int:
 
 
 def _words(plan: Way) -> str:
-    parts = []
-    if plan.stages > 1:
-        parts.append(f"{plan.stages} stages")
-    if plan.replicas > 1:
-        parts.append(f"{plan.replicas} replicas")
-    if plan.ways > 1:
-        parts.append(f"{plan.ways} ways")
-    parts.append(f"{plan.micro_batches} micro-batch{'es' if plan.micro_batches > 1 else ''}")
-    return ", ".join(parts)
+    split = in_words(plan.stages, plan.replicas, plan.ways)
+    parts = f"{plan.micro_batches} micro-batch{'es' if plan.micro_batches > 1 else ''}"
+    return f"{split}, {parts}" if split else parts
 
 
 def _code(plan: Way) -> str:
