@@ -28,7 +28,7 @@ from worker import reason_of, versions
 
 import chainrule as cr
 from chainrule.explain.memory.report import memory_of_step
-from chainrule.explain.memory.run_memory import RunMemory, run_memory_of
+from chainrule.explain.memory.run_memory import RunMemory
 from chainrule.graph.graph import Graph
 
 PEERS = ("PyTorch", "JAX")
@@ -97,8 +97,7 @@ def rows_of(case: Case) -> list[Row]:
 
 def function_memory(graph: Graph) -> RunMemory:
     """A traced function as `cr.compile` runs it: nothing is left out that it computes."""
-    results = list(dict.fromkeys(node for _, node in graph.outputs))
-    return run_memory_of(graph, results, objectives=results, parameters=(), executor="native")
+    return graph.memory(executor="native").main
 
 
 Counts = Mapping[str, Mapping[str, Callable[[], int]]]  # by peer, by way
