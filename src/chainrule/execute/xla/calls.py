@@ -14,6 +14,7 @@ from chainrule.execute.home import Home
 from chainrule.execute.xla.ahead import SentAhead
 from chainrule.execute.xla.code import given_of, given_value, is_given
 from chainrule.execute.xla.jax_here import failures, wide
+from chainrule.execute.xla.landing import Landing
 from chainrule.execute.xla.memory import device_failed
 from chainrule.graph.node import Node
 
@@ -105,11 +106,15 @@ class XlaCall:
         given = self.arguments.of(arrays) if self.is_short else None
         if given is None or self.code.is_out_of_range(given):
             return None
-        self.code.refuse_too_much(given)
+        landing = self.program.landing
+        self.code.refuse_too_much(given, landing.free)
+        landed = landing.land(given)
         try:
             with wide():
                 found, failed = self.jitted(*given)
-            return None if failed and bool(failed[0]) else [np.array(one) for one in found]
+            values = None if failed and bool(failed[0]) else [np.array(one) for one in found]
+            landing.leave(landed)
+            return values
         except failures():
             self.code.foreign.take()
             return None
@@ -154,6 +159,7 @@ class XlaHeldCall:
         self.jitted = self.code.jitted if self.overwritten else self._leaving_all
         numbers = {node: array for node, array in held.items() if node not in self.names}
         self.arguments = Arguments(program, self.given, order, program.constants, numbers)
+        self.landing = Landing(self.given)
         stays = [(slot, x) for slot, x in enumerate(self.given) if x in self.names]
         self.stays = [(slot, self.names[node]) for slot, node in stays]
         self.before: dict[Node, np.ndarray] = {}
@@ -199,7 +205,8 @@ class XlaHeldCall:
         if self.is_spread:
             given = self.program.ready(self.given, given)
         if not code.is_small:
-            code.refuse_too_much(given)
+            code.refuse_too_much(given, self.landing.free)
+        landed = self.landing.land(given)
         made: list[Any] = []
         home.coming = self.moved, made
         try:
@@ -211,6 +218,7 @@ class XlaHeldCall:
             if home.ahead is not None:
                 self.sent_ahead.send()
             values = self._settle(made)
+            self.landing.leave(landed)
         except BaseException as error:
             if self._stands(error, donated, made):
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,12 +159,13 @@ class Code:
         """XLA's text of the compiled program; compiles."""
         return self._compiled.as_text()
 
-    def refuse_too_much(self, arrays: Iterable[Any]) -> None:
+    def refuse_too_much(self, arrays: Iterable[Any], there: Container[int] = ()) -> None:
         """MemoryLimitError where the device has no memory for a call with these arguments: before
-        it is compiled, if that can be said of its results and of what is copied alone."""
+        it is compiled, if that can be said of its results and of what is copied alone.  See
+        `copied_nbytes`."""
         if self.is_small:
             return
-        copied, times = copied_nbytes(arrays), self.sharing
+        copied, times = copied_nbytes(arrays, there), self.sharing
         if "nbytes" not in self.__dict__:
             refuse_beyond_device(copied + times * self.results_nbytes)
         nbytes = times * beside_arguments(self.nbytes)

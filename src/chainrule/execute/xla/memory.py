@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -37,12 +37,12 @@ def beside_arguments(nbytes: Mapping[str, int]) -> int:
     return nbytes.get(RESULTS, 0) - nbytes.get(IN_PLACE, 0) + nbytes.get(SCRATCH, 0)
 
 
-def copied_nbytes(arrays: Iterable[Any]) -> int:
-    """The bytes of arguments that are copied for a call: those that do not lie in C order, and on
-    a device with memory of its own all that are not there."""
-    own = device_with_memory() is not None
-    given = [one for one in arrays if isinstance(one, np.ndarray)]
-    return sum([one.nbytes for one in given if own or not one.flags.c_contiguous])
+def copied_nbytes(arrays: Iterable[Any], there: Container[int]) -> int:
+    """The bytes of arguments that are copied for a call: those that are not on the device, but for
+    those with memory `there`, by place.  On a CPU, an array that is not copied is a rare chance
+    (`Landing`), and counts as the others."""
+    given = [(slot, one) for slot, one in enumerate(arrays) if isinstance(one, np.ndarray)]
+    return sum([one.nbytes for slot, one in given if slot not in there])
 
 
 @cache

@@ -16,6 +16,7 @@ from chainrule.execute.xla.calls import XlaCall, XlaHeldCall
 from chainrule.execute.xla.code import Code, code_of, given_of, given_value, is_given, order_of
 from chainrule.execute.xla.foreign import is_foreign
 from chainrule.execute.xla.jax_here import failures, jax_here, refusal, refuse_traced, wide
+from chainrule.execute.xla.landing import Landing
 from chainrule.execute.xla.memory import beside_arguments, device_failed
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
@@ -56,6 +57,11 @@ class XlaProgram:
         found = [one for one in self.given if one.primitive is constant]
         return {one: self.sent(one, one.param("value").array) for one in found}
 
+    @cached_property
+    def landing(self) -> Landing:
+        """Memory for arguments of the code."""
+        return Landing(self.given)
+
     @property
     def where(self) -> tuple[Any, ...]:
         """Where its arrays are, and how they are read; see `Home.move_to`."""
@@ -92,7 +98,8 @@ class XlaProgram:
         ]
         if self.code.is_out_of_range(arrays):
             return self.as_reference(inputs)
-        self.code.refuse_too_much(arrays)
+        self.code.refuse_too_much(arrays, self.landing.free)
+        landed = self.landing.land(arrays)
         try:
             with wide():
                 found, failed = self.code.jitted(*arrays)
@@ -104,9 +111,11 @@ class XlaProgram:
             return self.as_reference(inputs, raised)
         if failed:
             return self.as_reference(inputs)
-        values = dict(zip(self.computed, found, strict=True))
+        made = map(np.array, found)
+        values = dict(zip(self.computed, made, strict=True))
+        self.landing.leave(landed)
         return {
-            node: np.array(values[node]) if node in values else given_value(node, inputs)
+            node: values[node] if node in values else given_value(node, inputs)
             for node in self.results
         }
 
