@@ -156,13 +156,14 @@ def _code_nbytes(layout: NestLayout, speeds: Speeds) -> float:
 def _computing(layout: NestLayout, speeds: Speeds, lying: Lying) -> float:
     """About how long a nest takes on one thread, its arrays in the nearest caches."""
     if layout.lanes is not None:
-        return layout.turns * _of_group(layout, layout.lanes, speeds, lying)
+        return layout.turns * layout.nest.blocks * _of_group(layout, layout.lanes, speeds, lying)
     lanes = max(layout.width, 1)
     *outer, columns = layout.nest.columns or (1,)
     vectors = prod(outer) * -(-columns // lanes)
     row = 0.0
     for sweep, is_last in _swept(layout):
         each = _of_vector(sweep, lanes, speeds, columns * prod(outer), lying)
+        each = max(each, speeds.latency * _following(sweep))
         row += vectors * each + speeds.row + _before(sweep, speeds)
         row += _waiting(sweep, speeds, is_last=is_last)
     return layout.row_count * row + _ending(layout, speeds)
@@ -172,6 +173,16 @@ def _ending(layout: NestLayout, speeds: Speeds) -> float:
     """About how long the last vector takes to be ready, with which nothing else is computed."""
     last = [one.computes for one in layout.sweeps if not one.is_empty][-1:]
     return speeds.latency * sum(_total(one, speeds).operations for one in last)
+
+
+def _following(sweep: Sweep) -> int:
+    """How many instructions of a column wait for the column before."""
+    found = {one for one in sweep.computes if one.kind is Kind.BEFORE}
+    before = len(found)
+    for one in sweep.computes if found else ():
+        if not found.isdisjoint(one.operands):
+            found.add(one)
+    return len(found) - before
 
 
 def _swept(layout: NestLayout) -> list[tuple[Sweep, bool]]:
@@ -197,7 +208,8 @@ def _waiting(sweep: Sweep, speeds: Speeds, *, is_last: bool) -> float:
 
 def _total(instances: Sequence[Instance], speeds: Speeds) -> Weight:
     """What those take that are computed."""
-    computed = (one for one in instances if one.kind not in (Kind.LOAD, Kind.GATHER))
+    read = (Kind.LOAD, Kind.GATHER, Kind.BEFORE)
+    computed = (one for one in instances if one.kind not in read)
     weights = [weight(one, speeds.vector_nbytes) for one in computed]
     return Weight(sum(one.operations for one in weights), sum(one.dividing for one in weights))
 

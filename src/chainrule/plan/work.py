@@ -16,7 +16,7 @@ from chainrule.plan.loops.access import address, natural
 from chainrule.plan.loops.fuse import Nest
 from chainrule.plan.loops.loop_work import Builder, Instance, Kind, LoopNest, Store
 from chainrule.plan.loops.nest import NestLayout, computed_by, nest_label
-from chainrule.plan.loops.successive import recurrence_nests
+from chainrule.plan.loops.successive import running_nests
 from chainrule.plan.loops.windows import windows_cover, windows_nest
 from chainrule.plan.order import Alone
 from chainrule.plan.products.calls import Call, Multiplying, widened
@@ -26,7 +26,7 @@ from chainrule.plan.routine_work import RoutineWork, routine_work
 from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import nest_nanoseconds, sharing
 from chainrule.primitives.affine import at_steps, row_major
-from chainrule.primitives.cumulative import recurrence
+from chainrule.primitives.cumulative import RUNNING
 from chainrule.primitives.primitive import Assemble
 from chainrule.primitives.sources import full
 from chainrule.primitives.windows import fold_windows
@@ -235,8 +235,8 @@ class Worker:
 
     def _assemble(self, node: Node, available: set[Node]) -> list[LoopNest]:
         """Copies of the inputs into regions of the result, on zeros where these leave gaps."""
-        if node.primitive is recurrence:
-            return recurrence_nests(node, self.roles, self.strides, available)
+        if node.primitive in RUNNING:
+            return running_nests(node, self.roles, self.strides, available)
         if node.primitive is fold_windows:
             nest = windows_nest(node, self.roles, self.strides, available)
             return [nest] if windows_cover(node) else [self._zeros(node, available), nest]

@@ -301,4 +301,5 @@ def _places(name: str, extreme: str, ufunc: str) -> Primitive:
 cumargmax = _places("cumargmax", "largest", "maximum")
 cumargmin = _places("cumargmin", "smallest", "minimum")
 
-CUMULATIVE = (cumsum, cumprod, recurrence, cumargmax, cumargmin)
+RUNNING = (cumsum, cumprod, recurrence)  # each element comes from the one before it
+CUMULATIVE = (*RUNNING, cumargmax, cumargmin)

@@ -139,7 +139,9 @@ def test_machine_code_sees_what_python_sees() -> None:
 
 
 def test_what_would_be_overwritten_does_not_fit() -> None:
-    one, other = floats(2, 3), floats(4)
+    one, between, other = np.split(floats(106), (6, 102))  # 384 bytes apart in one array
+    assert between.nbytes == 384
+    one = one.reshape(2, 3)
     expected = [(0, FLOAT, (2, 3)), (1, FLOAT, (4,))]
     begin = other.__array_interface__["data"][0]
     assert entered(expected, (one, other), (begin + 1, begin + 99)) is not None

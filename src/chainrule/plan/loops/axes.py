@@ -115,4 +115,4 @@ def _mapped(
             indices=indices,
         )
         stores.append(made_store)
-    return LoopNest(rows, columns, stores, list(new.values()))
+    return LoopNest(rows, columns, stores, list(new.values()), walk=nest.walk)

@@ -33,6 +33,7 @@ class Kind(Enum):
     GATHER = auto()  # read from memory at an index that was computed
     LOOKUP = auto()  # a value of this nest at a column that was computed
     ONE_HOT = auto()  # an update where the column is an index, else 0
+    BEFORE = auto()  # what was stored in the column before; read from memory in the first
 
 
 class NotAffineError(Exception):
@@ -88,12 +89,23 @@ class Store:
     factors: Strides = ()
 
 
+@dataclass(frozen=True)
+class Walk:
+    """Columns that are gone over one by one, from the last one where `backward`, as each needs what
+    the one before has stored.  Where a row is cut into `blocks` of columns, these are the last axis
+    of the rows, and one thread does all of them, in order."""
+
+    backward: bool
+    blocks: int = 1
+
+
 @dataclass(eq=False)
 class LoopNest:
     """A nest ready for code: axes, what it stores, and every instance, operands first.
 
     `rounded` are the nodes whose products are rounded before anything is added to them: those
-    that it stores, and of a part those that the whole nest does.
+    that it stores, and of a part those that the whole nest does.  Without `walk`, the order of the
+    columns does not matter.
     """
 
     rows: Domain
@@ -101,9 +113,15 @@ class LoopNest:
     stores: list[Store]
     instances: list[Instance] = field(default_factory=list)
     rounded: frozenset[Node] = frozenset()
+    walk: Walk | None = None
 
     def __post_init__(self) -> None:
         self.rounded |= {store.node for store in self.stores}
+
+    @property
+    def blocks(self) -> int:
+        """How many neighbouring rows one thread does in their order."""
+        return 1 if self.walk is None else self.walk.blocks
 
     @property
     def sweeps(self) -> int:

@@ -114,8 +114,9 @@ class NestLayout:
 
     @property
     def turns(self) -> int:
-        """How many times what it does for a row, or for a group of rows in lanes, is done."""
-        return self.row_count if self.lanes is None else prod(self.lanes.groups)
+        """How many pieces of work there are for threads: rows, or groups of rows in lanes, with all
+        their blocks of columns."""
+        return self.row_count // self.nest.blocks if self.lanes is None else prod(self.lanes.groups)
 
     @property
     def parts(self) -> int:

@@ -25,6 +25,7 @@ TILES_NBYTES = 1 << 15  # on the stack: they stay in the first-level cache
 # what each further sweep waits for.  The processor overlaps rows that have few instructions.
 MASKED, ALONE, DIGIT, SWEEP = 3, 2, 4, 60
 FEW, OVERLAPPED, OTHERS = 50, 0.33, 0.6
+WAITING = 1.5  # of columns one by one, what each instruction is, as it waits for the one before
 SEVERAL = 1.1  # what it costs to go through arrays several times, for some of the columns each
 
 
@@ -64,8 +65,8 @@ class RowLanes:
 
     @property
     def groups(self) -> Domain:
-        """The rows, with the axis of the lanes counted in groups."""
-        rows = self.nest.rows
+        """The rows, with the axis of the lanes counted in groups, and without blocks of columns."""
+        rows = lane_axes(self.nest)
         return tuple(
             -(-size // self.width) if axis == self.axis else size for axis, size in enumerate(rows)
         )
@@ -89,6 +90,8 @@ class RowLanes:
 
     def refills(self, tile: Tile) -> int:
         """In how many groups one after another the tile holds the same."""
+        if self.nest.blocks > 1:
+            return 1
         deepest = max((axis for axis, k in enumerate(self._rows(tile)) if k), default=0)
         return prod(self.groups[deepest + 1 :])
 
@@ -101,7 +104,7 @@ def row_lanes(nest: LoopNest, lanes: int) -> RowLanes | None:
     if lanes < FEWEST or not 1 < prod(nest.columns) <= LONGEST or 0 in nest.rows:
         return None
     best, least = None, _of_columns(nest, lanes)
-    for axis in reversed(range(len(nest.rows))):
+    for axis in reversed(range(len(lane_axes(nest)))):
         width = lanes
         while width // 2 >= nest.rows[axis]:
             width //= 2
@@ -119,6 +122,11 @@ def row_lanes(nest: LoopNest, lanes: int) -> RowLanes | None:
     return best
 
 
+def lane_axes(nest: LoopNest) -> Domain:
+    """The axes of the rows but for that of blocks of columns, which are done one after another."""
+    return nest.rows if nest.blocks == 1 else nest.rows[:-1]
+
+
 def tiled(nest: LoopNest, axis: int, width: int) -> RowLanes | None:
     """The tiles that the nest needs where its lanes lie along an axis; None where they cannot."""
     made, written = RowLanes(nest, axis, width), {store.node for store in nest.stores}
@@ -130,6 +138,8 @@ def tiled(nest: LoopNest, axis: int, width: int) -> RowLanes | None:
         return Tile(node, place, index, prod(nest.columns) if differs else 1)
 
     for one in nest.instances:
+        if one.kind is Kind.BEFORE:
+            continue
         if one.source in written or (one.kind is Kind.LOOKUP and not _is_found(one, nest)):
             return None
         if one.kind is Kind.LOAD and one.source is not None and made.factor(one.place):
@@ -170,11 +180,13 @@ def _of_rows(made: RowLanes) -> float:
     filled = sum(
         vector_moves(made, tile) * tile.count / made.refills(tile) for tile in made.loads.values()
     )
-    return prod(made.groups) * (each + filled)
+    return prod(made.groups) * nest.blocks * (each + filled)
 
 
 def _of_columns(nest: LoopNest, lanes: int) -> float:
     """The same for a nest whose vectors hold columns."""
+    if nest.walk is not None:
+        return WAITING * prod(nest.rows) * prod(nest.columns) * sum(map(cost, nest.instances))
     *outer, columns = nest.columns
     while lanes // 2 >= columns:
         lanes //= 2
@@ -219,7 +231,7 @@ def _first(nest: LoopNest, axis: int) -> LoopNest:
         new[one] = one.elsewhere(moved(one.place), operands, one.inner)
     stores = [_moved(one, moved(one.place), moved(one.reach), new) for one in nest.stores]
     rows = (nest.rows[axis], *nest.rows[:axis], *nest.rows[axis + 1 :])
-    return LoopNest(rows, nest.columns, stores, list(new.values()), nest.rounded)
+    return LoopNest(rows, nest.columns, stores, list(new.values()), nest.rounded, nest.walk)
 
 
 def _moved(store: Store, place: Affine, reach: Affine, new: dict[Instance, Instance]) -> Store:

@@ -130,7 +130,6 @@ class LanesCode:
         code, axis = self.code, self.lanes.axis
         digits = digits_of(code, number, self.lanes.groups)
         digits[axis] = code.binary("mul nsw", digits[axis], count(self.width))
-        zeros = [Z] * len(self.nest.columns)
         self.mask = None
         rows = self.nest.rows[axis]
         if rows % self.width:
@@ -138,14 +137,35 @@ class LanesCode:
                 code.binary("sub nsw", count(rows), digits[axis]), self.lane_numbers.type
             )
             self.mask = code.compare("icmp slt", self.lane_numbers, left)
+        self.totals = dict(zip([s for s in self.layout.folds if is_total(s)], totals, strict=True))
+        blocks, walk = self.nest.blocks, self.nest.walk
+        if walk is None or blocks == 1:
+            self._rows(digits, number)
+            return list(self.totals.values())
+
+        def block(turn: Operand) -> None:
+            at = code.binary("sub nsw", count(blocks - 1), turn) if walk.backward else turn
+            self._rows([*digits, at], number)
+
+        run_loop(code, count(blocks), 1, block)
+        return []
+
+    def _rows(self, digits: list[Operand], number: Operand) -> None:
+        """All columns of a group of rows, or a block of them."""
+        code, zeros = self.code, [Z] * len(self.nest.columns)
         self._move(self.loads, digits, number)
         held = {**self.loads, **self.stores, **self.sums}
         pointers = self.head.pointers
         self.places = Places(
-            code, pointers, digits, zeros, lane_axis=axis, tiles=held, with_row=self.mask
+            code,
+            pointers,
+            digits,
+            zeros,
+            lane_axis=self.lanes.axis,
+            tiles=held,
+            with_row=self.mask,
         )
         self.row_values, self.row_factors = {}, {}
-        self.totals = dict(zip([s for s in self.layout.folds if is_total(s)], totals, strict=True))
         for sweep in self.layout.sweeps:
             self._before(sweep)
             for store in sweep.row_stores:
@@ -156,7 +176,6 @@ class LanesCode:
             if not sweep.is_empty:
                 self._columns(sweep)
         self._move(self.stores, digits, None)
-        return list(self.totals.values())
 
     def _move(
         self,

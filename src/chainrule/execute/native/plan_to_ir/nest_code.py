@@ -72,7 +72,10 @@ class NestCode:
         """All rows, one by one or in groups: what they make of the totals."""
         code, together = self.code, self.layout.rows_together
         if together == 1:
-            return code.loop(self.head.begin, self.head.end, 1, totals, self._row)
+            begin, end, blocks = self.head.begin, self.head.end, self.nest.blocks
+            if blocks > 1:
+                begin, end = (code.binary("mul nsw", k, count(blocks)) for k in (begin, end))
+            return code.loop(begin, end, 1, totals, self._row)
         group = GroupCode(self, self.layout.sweeps[-2])
 
         def one_group(first: Operand, kept: list[Operand]) -> list[Operand]:
@@ -102,6 +105,8 @@ class NestCode:
         """One row.  Its columns are not gone over in the sweep `late`, but what that needs kept."""
         code = self.code
         indices = digits_of(code, row, self.nest.rows)
+        if self.nest.walk is not None and self.nest.walk.backward and self.nest.blocks > 1:
+            indices[-1] = code.binary("sub nsw", count(self.nest.blocks - 1), indices[-1])
         zeros = [Z] * len(self.nest.columns)
         self.places = Places(code, self.pointers, indices, zeros)
         self.row_values, self.row_factors = {}, {}

@@ -12,7 +12,7 @@ from chainrule.execute.native.plan_to_ir.emit_instances import Points, memory_ty
 from chainrule.execute.native.plan_to_ir.masks import first_lanes, masked_load, masked_store
 from chainrule.execute.native.plan_to_ir.reducers import Reducer, combined
 from chainrule.execute.native.plan_to_ir.row_scalars import RowScalars, row_scalars
-from chainrule.plan.loops.loop_work import Instance, Store
+from chainrule.plan.loops.loop_work import Instance, Kind, Store
 from chainrule.plan.loops.sweeps import Sweep
 from chainrule.primitives.affine import row_major
 
@@ -46,13 +46,17 @@ class SweepCode:
         self.row = RowScalars()
         sweeps = nest.layout.sweeps
         before = sweeps[: sweeps.index(sweep)]
-        self.ahead = None if self.in_rows else Ahead(sweep, width, before)
+        self.walk = nest.nest.walk
+        self.ahead = None if self.in_rows or self.walk is not None else Ahead(sweep, width, before)
+        stored = {store.node: store.value for store in self.stores}
+        kinds = [one for one in sweep.computes if one.kind is Kind.BEFORE]
+        self.successors = {one: stored[one.node] for one in kinds}  # what it is in the next column
 
     def run(self) -> list[Operand]:
         """Emit the loops; the results of the reducers."""
         self.row = row_scalars(self.owner, self.sweep).splat(self.code, self.width)
         start = [x for _ in range(self.unroll) for r in self.reducers for x in r.start(self.width)]
-        found = self._nested([], start)
+        found = self._nested([], [*start, *map(self._first, self.successors)])
         sets = self._sets(found)
         while len(sets) > 1:
             sets = [*self._merged_pairs(sets)]
@@ -60,6 +64,20 @@ class SweepCode:
         if self.in_rows:
             return [reducer.result(kept) for reducer, kept in pairs]
         return [reducer.finish(self.code, kept) for reducer, kept in pairs]
+
+    def _first(self, one: Instance) -> Operand:
+        """What is in memory before the first column."""
+        assert one.source is not None and not self.reducers
+        places = replace(self.owner.places, columns=self._walked([Z]))
+        points = self.owner.head.points(places, self.width, None, self.owner.outer)
+        return points.load(one.source, one.place)
+
+    def _walked(self, columns: list[Operand]) -> list[Operand]:
+        """The columns at the place in the order in which they are gone over."""
+        if self.walk is None or not self.walk.backward:
+            return columns
+        (column,) = columns
+        return [self.code.binary("sub nsw", count(self.columns[0] - 1), column)]
 
     def _merged_pairs(self, sets: list[Accumulators]) -> list[Accumulators]:
         half = len(sets) // 2
@@ -186,19 +204,25 @@ class SweepCode:
     ) -> list[Operand]:
         """The next vectors of columns."""
         sets = self._sets(kept)
+        before = kept[len(kept) - len(self.successors) :]
         for number in range(vectors):
             at = index
             if number:
                 at = self.code.binary("add nsw", index, count(number * self.step))
-            sets[number] = self._vector([*digits, at], sets[number], mask)
-        return self._flat(sets)
+            sets[number], before = self._vector([*digits, at], sets[number], before, mask)
+        return [*self._flat(sets), *before]
 
     def _vector(
-        self, columns: list[Operand], kept: Accumulators, mask: Operand | None
-    ) -> Accumulators:
-        """One vector: compute, keep for later sweeps, reduce, write."""
+        self,
+        columns: list[Operand],
+        kept: Accumulators,
+        before: list[Operand],
+        mask: Operand | None,
+    ) -> tuple[Accumulators, list[Operand]]:
+        """One vector: compute, keep for later sweeps, reduce, write.  `before` are what the vector
+        before has stored."""
         code, owner = self.code, self.owner
-        digits = columns if self.columns else []
+        digits = self._walked(columns) if self.columns else []
         places = replace(owner.places, columns=digits)
         points = owner.head.points(places, self.width, mask, self.row.values.__getitem__)
         points.indices, points.divisors = self.row.indices, self.row.divisors
@@ -208,8 +232,10 @@ class SweepCode:
             points.values[one] = self._buffer(points, one, None)
         for one, store in self.sweep.rereads.items():
             points.values[one] = points.load(store.node, store.place)
+        points.values.update(zip(self.successors, before, strict=True))
         for one in self.sweep.computes:
-            points.compute(one)
+            if one.kind is not Kind.BEFORE:
+                points.compute(one)
         for one in self.sweep.saves:
             self._buffer(points, one, points.values[one])
         found = []
@@ -224,13 +250,13 @@ class SweepCode:
                 points.add_at(value, store)
                 continue
             if store.fold:
-                before = points.load(store.node, store.place)
+                old = points.load(store.node, store.place)
                 value = owner.counted(store.node, store.node.dtype, value)
-                value = combined(code, store.node, store.node.dtype, before, value)
+                value = combined(code, store.node, store.node.dtype, old, value)
             written.append((value, store))
         for value, store in written:
             points.store(value, store.node, store.place)
-        return found
+        return found, [points.value(one) for one in self.successors.values()]
 
     def _positions(self, columns: list[Operand]) -> Operand:
         """The number of the column in each lane."""
