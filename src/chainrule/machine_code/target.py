@@ -76,16 +76,18 @@ class Target:
         over OpenBLAS 0.3.30: 256 x 1024 x 1024 takes 0.92 to 1.21 times as long, 512 x 784 x 2048
         1.07 to 1.57, 1000 x 1000 x 1000 1.09 to 1.39; 256 x 784 x 256 0.81 to 0.86 in float32.  On
         a Zen 4 held to AVX2 these and others take 0.94 to 1.05, and in a deep MLP 0.92 (0.90 where
-        threads share no cache).
+        threads share no cache); on a Zen 5 in a deep MLP 0.96, in a wide one 0.97.
         """
-        return 1e8 if self.named_nbytes == 32 and self.cpu != "znver4" else math.inf
+        has_quick_tiles = self.named_nbytes != 32 or self.cpu in ("znver4", "znver5")
+        return math.inf if has_quick_tiles else 1e8
 
     @property
     def fetches_by_itself(self) -> bool:
         """Whether loops over large arrays are slower where their code fetches ahead, too.
 
         On a Zen 4 they are, in its caches and beyond; an Intel Xeon is quicker with it
-        (docs/decisions/0062).
+        (docs/decisions/0062).  On a Zen 5 softmax backward of 4 MB takes 0.88 of the time without,
+        and a cross-entropy of 16 MB 1.13.
         """
         return self.cpu == "znver4"
 
