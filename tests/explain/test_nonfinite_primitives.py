@@ -25,7 +25,10 @@ REFUSES = {
     "solve": np.ones((2, 2)),
     "inv": np.ones((2, 2)),
 }
-SELECTS = ("where", "maximum", "minimum", "max", "min", "copysign", "stop_gradient", "identity")
+SELECTS = (
+    *("where", "maximum", "minimum", "max", "min", "cummax", "cummin"),
+    *("copysign", "stop_gradient", "identity"),
+)
 NEVER = (  # finite wherever their operands are; NaN only of NaN
     *("negative", "sign", "absolute", "tanh", "logistic", "erf", "erfc", "ndtr", "cbrt"),
     *(

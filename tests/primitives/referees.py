@@ -116,6 +116,8 @@ TORCH: dict[str, Entry] = {
     "prod": lambda m, x, axes: _over(m.prod, x, axes),
     "cumsum": lambda m, x, axis, reverse: _walked(m.cumsum, m.flip, x, axis, reverse),
     "cumprod": lambda m, x, axis, reverse: _walked(m.cumprod, m.flip, x, axis, reverse),
+    "cummax": lambda m, x, axis, reverse: _walked(_values(m.cummax), m.flip, x, axis, reverse),
+    "cummin": lambda m, x, axis, reverse: _walked(_values(m.cummin), m.flip, x, axis, reverse),
     "recurrence": lambda m, a, b, axis, reverse: _recurring(m, a, b, axis, reverse),
     "pad": lambda m, x, start, step, shape: m.zeros(shape, dtype=x.dtype).index_put(
         _grid(m, start, step, tuple(x.shape)), x
@@ -168,6 +170,8 @@ AUTOGRAD: dict[str, Entry] = {
     "prod": lambda m, x, axes: _over(m.prod, x, axes),
     "cumsum": lambda m, x, axis, reverse: _walked(m.cumsum, _flip, x, axis, reverse),
     "cumprod": "autograd has no derivative of cumprod",
+    "cummax": "autograd has no derivative of maximum.accumulate",
+    "cummin": "autograd has no derivative of minimum.accumulate",
     "recurrence": lambda m, a, b, axis, reverse: _recurring(m, a, b, axis, reverse),
     # autograd's own broadcast_to does not differentiate new leading axes
     "broadcast_to": lambda m, x, shape: x * np.ones(shape),
@@ -248,6 +252,11 @@ def _over(reduce: Any, x: Any, axes: tuple[int, ...]) -> Any:
     for axis in axes[::-1]:
         x = reduce(x, axis)
     return x
+
+
+def _values(function: Any) -> Any:
+    """Of a function that gives places, too."""
+    return lambda x, axis: function(x, axis)[0]
 
 
 def _walked(function: Any, flip: Any, x: Any, axis: int, reverse: bool) -> Any:

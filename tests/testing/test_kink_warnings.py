@@ -76,8 +76,8 @@ TABLE = {
         TWO,
         TWO + 0.5,
     ),
-    "cumargmax": (lambda x: np.maximum.accumulate(x) @ np.arange(3.0), LINE, np.array([3.0, 1, 2])),
-    "cumargmin": (
+    "cummax": (lambda x: np.maximum.accumulate(x) @ np.arange(3.0), LINE, np.array([3.0, 1, 2])),
+    "cummin": (
         lambda x: np.minimum.accumulate(x) @ np.arange(3.0),
         PAIR[[0, 1, 1]],
         LINE + TWO[[0, 0, 1]],

@@ -12,7 +12,7 @@ from chainrule.graph.dtypes import FLOAT32, dtype_kind, is_bfloat16
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.primitives.arithmetic import absolute, maximum, minimum, negative
-from chainrule.primitives.cumulative import RUNNING
+from chainrule.primitives.cumulative import CUMULATIVE
 from chainrule.primitives.logic import cast, where
 from chainrule.primitives.primitive import (
     Assemble,
@@ -111,7 +111,7 @@ def _role(node: Node, roles: dict[Node, Role]) -> Role:
             return Role.ASSEMBLED
         case Move() | Map("x"):
             return Role.MOVED
-        case Library() if primitive in (fold_windows, *RUNNING) and _computes(node):
+        case Library() if primitive in (fold_windows, *CUMULATIVE) and _computes(node):
             return Role.ASSEMBLED
         case Library(routine=routine) if routine is not None and _has_routine(node):
             return Role.ROUTINE

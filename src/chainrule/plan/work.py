@@ -26,7 +26,7 @@ from chainrule.plan.routine_work import RoutineWork, routine_work
 from chainrule.plan.rows_work import RowsWork
 from chainrule.plan.sharing import nest_nanoseconds, sharing
 from chainrule.primitives.affine import at_steps, row_major
-from chainrule.primitives.cumulative import RUNNING
+from chainrule.primitives.cumulative import CUMULATIVE
 from chainrule.primitives.primitive import Assemble
 from chainrule.primitives.sources import full
 from chainrule.primitives.windows import fold_windows
@@ -235,7 +235,7 @@ class Worker:
 
     def _assemble(self, node: Node, available: set[Node]) -> list[LoopNest]:
         """Copies of the inputs into regions of the result, on zeros where these leave gaps."""
-        if node.primitive in RUNNING:
+        if node.primitive in CUMULATIVE:
             return running_nests(node, self.roles, self.strides, available)
         if node.primitive is fold_windows:
             nest = windows_nest(node, self.roles, self.strides, available)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,21 @@ import numpy as np
 from chainrule.graph.node import Node
 from chainrule.graph.sizes.sizes import Size
 from chainrule.graph.types import ArrayType, array_type
+from chainrule.primitives import logic
 from chainrule.primitives.families import same_type
-from chainrule.primitives.movement import add_batch_axis, concatenate, pad, slice_
+from chainrule.primitives.indexing import gather, scatter_add
+from chainrule.primitives.movement import (
+    add_batch_axis,
+    broadcast_to,
+    concatenate,
+    pad,
+    reshape,
+    slice_,
+)
 from chainrule.primitives.notation import ATOM, Latex
 from chainrule.primitives.primitive import (
     Derivative,
     Explicit,
-    Flat,
     Joint,
     Library,
     Linear,
@@ -24,11 +33,13 @@ from chainrule.primitives.primitive import (
     every_other_axis,
 )
 from chainrule.primitives.python import Python, Writing, Written, dtype_text
-from chainrule.primitives.python_functions import PLACES_SO_FAR, RECURRENCE
-from chainrule.primitives.sources import uniform
+from chainrule.primitives.python_functions import RECURRENCE
+from chainrule.primitives.sources import positions, size_of, uniform
 
 ANY = (-2.0, 2.0)
 INDEX = np.dtype(np.int64)
+INDEX_SCALAR = array_type(INDEX, ())
+WIDENING = ("cumsum", "cumprod")  # NumPy's, of small integers
 # Shapes with the axis, and whether it is walked from its end.
 WALKS: tuple[tuple[tuple[int, ...], int, bool], ...] = (
     ((4,), 0, False),
@@ -83,9 +94,10 @@ def moved_on(x: Any, axis: int, reverse: bool, first: float = 0.0) -> Any:
 
 def _cumulative(function: str) -> Any:
     """The evaluation by a function of the array namespace, into an array of its own."""
+    of = attrgetter(function)
 
     def evaluate(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-        found = getattr(xp, function)
+        found = of(xp)
         if xp is np:
             out = np.empty(x.shape, x.dtype)
             ends = (np.flip(x, axis), np.flip(out, axis)) if reverse else (x, out)
@@ -103,7 +115,7 @@ def _walked(function: str) -> Python:
 
     def write(out: Node, writing: Writing, x: Written) -> Written:
         axis, dtype = out.param("axis"), ""
-        if out.type.dtype.kind in "iub" and out.type.dtype.itemsize < 8:
+        if function in WIDENING and out.type.dtype.kind in "iub" and out.type.dtype.itemsize < 8:
             dtype = f", dtype={dtype_text(out.type.dtype)}"  # NumPy would widen it
         if not out.param("reverse"):
             return Written(f"np.{function}({x.text}, axis={axis}{dtype})")
@@ -113,21 +125,29 @@ def _walked(function: str) -> Python:
     return Python(write, noun="running")
 
 
-def _running(name: str, doc: str, derivative: Derivative, symbol: str) -> Primitive:
+def _running(
+    name: str,
+    doc: str,
+    derivative: Derivative,
+    function: str = "",
+    kink: Any = None,
+) -> Primitive:
+    function = function or name
     return Primitive(
         name=name,
         doc=doc,
         inputs=("x",),
         result_type=_axis_type,
-        evaluate=_cumulative(name),
+        evaluate=_cumulative(function),
         independent=every_other_axis,
         derivative=derivative,
         batch=_batch,
         kernel=Library(),
         flops=lambda out: out.type.size,
-        latex=Latex(rf"\operatorname{{{{{symbol}}}}}_{{{{{{axis}}}}}}({{x}})", ATOM, (0,)),
+        kink=kink,
+        latex=Latex(rf"\operatorname{{{{{name}}}}}_{{{{{{axis}}}}}}({{x}})", ATOM, (0,)),
         samples=_samples(1),
-        python=_walked(name),
+        python=_walked(function),
     )
 
 
@@ -139,7 +159,6 @@ cumsum = _running(
     "cumsum",
     "The sums of the elements so far along an axis, from its end where reverse.",
     Linear((_cumsum_transpose,)),
-    "cumsum",
 )
 
 
@@ -228,78 +247,47 @@ cumprod = _running(
     "cumprod",
     "The products of the elements so far along an axis, from its end where reverse.",
     Explicit((_cumprod_tangent,), (_cumprod_cotangent,)),
-    "cumprod",
 )
 
 
-def _place_so_far(xp: Any, x: Any, axis: int, ufunc: str) -> Any:
-    """Where `ufunc.accumulate` takes another value than at the place before."""
-    extremes = xp.moveaxis(getattr(xp, ufunc).accumulate(x, axis=axis), axis, 0)
-    old, numbers = extremes[:-1], xp.arange(len(extremes), dtype=INDEX)[1:]
-    is_new = extremes[1:] != old
-    is_new &= old == old  # after the first NaN there is no other
-    numbers = numbers.reshape(-1, *(1,) * (x.ndim - 1))
-    if xp is np:
-        places = np.zeros(x.shape, INDEX)
-        np.copyto(np.moveaxis(places, axis, 0)[1:], numbers, where=is_new)
-        return np.maximum.accumulate(places, axis=axis, out=places)
-    if not x.shape[axis]:
-        return xp.zeros(x.shape, dtype=INDEX)
-    later = xp.where(is_new, numbers, 0)
-    places = xp.concatenate([xp.zeros((1, *later.shape[1:]), INDEX), later])
-    return xp.moveaxis(xp.maximum.accumulate(places, axis=0), 0, axis)
+def _places(out: Any, x: Any) -> list[Any]:
+    """Where each extreme stands first, an index for each axis: the first NaN, if there is one."""
+    axis, reverse = out.param("axis"), out.param("reverse")
+    shape, length = x.type.shape, x.type.shape[axis]
+    before = moved_on(out, axis, reverse)
+    is_new = logic.logical_and(logic.not_equal(out, before), logic.equal(before, before))
+    numbers = [_along(positions(size, INDEX), place, shape) for place, size in enumerate(shape)]
+    first = broadcast_to(size_of(length - 1 if reverse else 0, INDEX_SCALAR), shape=shape)
+    latest = cummin if reverse else cummax
+    found = latest(logic.where(is_new, numbers[axis], first), **dict(out.params))
+    return [found if place == axis else one for place, one in enumerate(numbers)]
 
 
-def _places_scratch(out: Node, x: np.ndarray) -> int:
-    """The extremes, two arrays of booleans, and the places' numbers."""
-    length = x.shape[out.param("axis")]
-    if not x.size:
-        return 0
-    booleans = max(1, x.size // length * (length - 1))  # an empty array takes a byte
-    return x.nbytes + length * INDEX.itemsize + max(2 * booleans - out.type.nbytes, booleans)
+def _along(numbers: Any, axis: int, shape: Any) -> Any:
+    wide = tuple(size if place == axis else 1 for place, size in enumerate(shape))
+    return broadcast_to(reshape(numbers, shape=wide), shape=shape)
 
 
-def _places(name: str, extreme: str, ufunc: str) -> Primitive:
-    helper = PLACES_SO_FAR.replace("maximum.accumulate(x", f"{ufunc}.accumulate(x")
+def _extreme_tangent(dx: Any, out: Any, x: Any) -> Any:
+    return gather(dx, *_places(out, x), wrap=False)
 
-    def evaluate(xp: Any, x: Any, *, axis: int) -> Any:
-        return _place_so_far(xp, x, axis, ufunc)
 
-    def batch(size: int | Size, inputs: Any, batched: Any, out: Node) -> Any:
-        return out.primitive(inputs[0], axis=out.param("axis") + 1)
+def _extreme_cotangent(g: Any, out: Any, x: Any) -> Any:
+    return scatter_add(g, *_places(out, x), shape=x.type.shape, wrap=False)
 
-    return Primitive(
-        name=name,
-        doc=f"The place of the first {extreme} of the elements so far along an axis, NaN first.",
-        inputs=("x",),
-        result_type=lambda x, *, axis: array_type(
-            INDEX, _axis_type(x, axis=axis, reverse=False).shape
-        ),
-        evaluate=evaluate,
-        derivative=Flat(),
-        batch=batch,
-        kernel=Library(),
-        flops=lambda out: out.type.size,
-        scratch=_places_scratch,
-        independent=every_other_axis,
-        kink=lambda x, *, axis: np.diff(np.sort(x, axis), axis=axis) == 0,
-        latex=Latex(rf"\operatorname{{{{{name}}}}}_{{{{{{axis}}}}}}({{x}})", ATOM, (0,)),
-        samples=tuple(
-            Sample((shape,), (domain,), (("axis", axis),))
-            for shape, axis, _ in WALKS
-            for domain in (ANY, "int:3")
-        ),
-        python=Python(
-            lambda out, writing, x: Written(
-                f"{writing.helper(helper)}({x.text}, {out.param('axis')})"
-            ),
-            noun="places",
-        ),
+
+def _extreme(name: str, extreme: str, ufunc: str) -> Primitive:
+    return _running(
+        name,
+        f"The {extreme} of the elements so far along an axis, NaN after the first NaN; from its "
+        "end where reverse.  Of equals the derivative is that of the first.",
+        Explicit((_extreme_tangent,), (_extreme_cotangent,)),
+        f"{ufunc}.accumulate",
+        lambda x, *, axis, reverse: np.diff(np.sort(x, axis), axis=axis) == 0,
     )
 
 
-cumargmax = _places("cumargmax", "largest", "maximum")
-cumargmin = _places("cumargmin", "smallest", "minimum")
+cummax = _extreme("cummax", "largest", "maximum")
+cummin = _extreme("cummin", "smallest", "minimum")
 
-RUNNING = (cumsum, cumprod, recurrence)  # each element comes from the one before it
-CUMULATIVE = (*RUNNING, cumargmax, cumargmin)
+CUMULATIVE = (cumsum, cumprod, recurrence, cummax, cummin)  # each element is made of those before

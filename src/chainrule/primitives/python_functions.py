@@ -59,14 +59,3 @@ def recurrence(a, b, axis, reverse):
         rows[k] += factors[k] * rows[k - 1]
     return y
 '''
-
-PLACES_SO_FAR = '''
-def places_so_far(x, axis):
-    """The place of the first extreme of the elements so far along an axis."""
-    extremes = np.moveaxis(np.maximum.accumulate(x, axis), axis, 0)
-    old = extremes[:-1]
-    numbers = np.arange(len(extremes)).reshape(-1, *[1] * (x.ndim - 1))[1:]
-    places = np.zeros(extremes.shape, np.int64)
-    places[1:] = np.where((extremes[1:] != old) & (old == old), numbers, 0)
-    return np.moveaxis(np.maximum.accumulate(places), 0, axis)
-'''

@@ -26,7 +26,6 @@ from chainrule.execute.native.libm.bessel_coefficients import (
 )
 from chainrule.execute.native.libm.coefficients import ERF_NEAR
 from chainrule.execute.native.libm.erfcx_coefficients import ERFCX, ERFCX_SLOPE
-from chainrule.graph.dtypes import dtype_kind
 
 END = 27.5  # from where on exp(-x²) is 0, and exp(x²) inf
 ROOT_PI = math.sqrt(math.pi)
@@ -359,27 +358,21 @@ def sinc(x: Any) -> Any:
     return np.sin(angle) / angle
 
 
-def _places(is_better: Any) -> Any:
-    """The place of the first extreme so far; NaN is one."""
+def _so_far(picked: Any) -> Any:
+    """The extremes of the elements so far."""
 
-    def function(x: Any, axis: int) -> Any:
+    def function(x: Any, axis: int, reverse: bool) -> Any:
         rows = np.moveaxis(x, axis, 0)
-        count = rows.shape[0]
+        rows = np.flip(rows, 0) if reverse else rows
+        if rows.shape[0] == 0:
+            return x
 
-        def step(carry: Any, given: Any) -> Any:
-            best, place = carry
-            row, i = given
-            is_new = is_better(row, best)
-            if dtype_kind(x.dtype) == "f":
-                is_new = (is_new | np.isnan(row)) & ~np.isnan(best)
-            place = np.where(is_new, i, place)
-            return (np.where(is_new, row, best), place), place
+        def step(best: Any, row: Any) -> Any:
+            best = picked(best, row)
+            return best, best
 
-        if isinstance(count, int) and count == 0:
-            return np.zeros(x.shape, np.int64)
-        begin = rows[0], np.zeros(rows.shape[1:], np.int64)
-        _, places = scan(step, begin, (rows, np.arange(count)))
-        return np.moveaxis(places, 0, axis)
+        _, found = scan(step, rows[0], rows)
+        return np.moveaxis(np.flip(found, 0) if reverse else found, 0, axis)
 
     return function
 
@@ -390,8 +383,8 @@ _FUNCTIONS += (i0e, i1e, i0e_slope, i1e_slope, bessel_derivative)
 
 OF_ELEMENTS = {
     **{one.__name__: one for one in _FUNCTIONS},
-    "cumargmax": _places(lambda row, best: row > best),
-    "cumargmin": _places(lambda row, best: row < best),
+    "cummax": _so_far(np.maximum),
+    "cummin": _so_far(np.minimum),
     "library_log": lambda x: np.log(x),
     "library_tan": lambda x: np.sin(x) / np.cos(x),
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from chainrule.graph.node import Node
-from chainrule.primitives.cumulative import cumprod, cumsum, recurrence
+from chainrule.primitives.cumulative import CUMULATIVE
 from chainrule.primitives.indexing import gather, scatter_add
 from chainrule.primitives.linalg.linalg import LINALG
 from chainrule.primitives.linalg.solve import solve
@@ -15,7 +15,6 @@ from chainrule.primitives.primitive import MOVING, Fold, Map, Partials
 from chainrule.primitives.products import contract, matmul
 from chainrule.primitives.reduce import folded_axes
 
-ALONG = (cumsum, cumprod, recurrence)  # each element comes from those before it
 Pair = tuple[int, int]  # an axis of the result and one of an operand, along which elements match
 
 
@@ -41,7 +40,7 @@ def forward(node: Node, place: int, mask: np.ndarray, operands: Sequence[np.ndar
     if node.primitive is scatter_add and place == 0:
         counts = mask.astype(np.float64)
         return node.primitive.evaluate(np, counts, *operands[1:], **dict(node.params)) > 0
-    if node.primitive in ALONG:
+    if node.primitive in CUMULATIVE:
         return _onward(mask, node.param("axis"), node.param("reverse"))
     shape = sizes_of(node)
     found = _along(mask, [(axis, own) for own, axis in _pairs(node, place)], shape)
@@ -63,7 +62,7 @@ def back(node: Node, place: int, mask: np.ndarray, indices: Sequence[np.ndarray]
         return _at(moved[mask], shape)
     if node.primitive is scatter_add and place == 0:
         return gather.evaluate(np, mask, *indices, wrap=node.param("wrap"))
-    if node.primitive in ALONG:
+    if node.primitive in CUMULATIVE:
         return _onward(mask, node.param("axis"), not node.param("reverse"))
     return np.broadcast_to(_along(mask, list(_pairs(node, place)), shape), shape)
 

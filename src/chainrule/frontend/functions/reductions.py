@@ -263,13 +263,11 @@ def _running_from(shown: str, primitive: Primitive, first: int) -> Callable[...,
     return traced
 
 
-def _extreme_so_far(places: Primitive) -> Callable[..., Node]:
+def _extreme_so_far(primitive: Primitive) -> Callable[..., Node]:
     def traced(trace: Trace, array: Any, axis: Any = 0, dtype: Any = None) -> Node:
         x = strong(trace, array)
         x = x if dtype is None else to_dtype(trace, x, as_dtype(dtype))
-        index = axis_index(trace, axis, x)
-        found = trace.build(places, x, axis=index)
-        return trace.functions[np.take_along_axis](trace, x, found, index)
+        return trace.build(primitive, x, axis=axis_index(trace, axis, x), reverse=False)
 
     return traced
 
@@ -299,7 +297,7 @@ REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.cumprod: _running(cumulative.cumprod),
     np.cumulative_sum: _running_from("cumulative_sum", cumulative.cumsum, 0),
     np.cumulative_prod: _running_from("cumulative_prod", cumulative.cumprod, 1),
-    "maximum.accumulate": _extreme_so_far(cumulative.cumargmax),
-    "minimum.accumulate": _extreme_so_far(cumulative.cumargmin),
+    "maximum.accumulate": _extreme_so_far(cumulative.cummax),
+    "minimum.accumulate": _extreme_so_far(cumulative.cummin),
     "outer": traced_outer,
 }

@@ -16,12 +16,14 @@ from chainrule.plan.loops.loop_work import Builder, Instance, Kind, LoopNest, St
 from chainrule.plan.loops.row_lanes import FEWEST, LONGEST
 from chainrule.plan.roles import Role
 from chainrule.primitives.affine import Affine, IndexMap, row_major
-from chainrule.primitives.arithmetic import add, identity, multiply
-from chainrule.primitives.cumulative import cumprod, recurrence
+from chainrule.primitives.arithmetic import add, identity, maximum, minimum, multiply
+from chainrule.primitives.cumulative import cummax, cummin, cumprod, cumsum, recurrence
 from chainrule.primitives.primitive import Primitive
 from chainrule.primitives.sources import full
 
 Strides = tuple[int, ...]
+# What the value before and an element are combined by.
+STEPS = {cumsum: add, cumprod: multiply, cummax: maximum, cummin: minimum}
 
 
 def read_before(node: Node, place: Affine, rows: int) -> Instance:
@@ -131,7 +133,7 @@ class _Running:
     def _following(self, last: Instance, operands: list[Instance]) -> list[Instance]:
         """What elements are computed by, of those before them; the value last."""
         if self.node.primitive is not recurrence:
-            return [combined(multiply if self.node.primitive is cumprod else add, last, *operands)]
+            return [combined(STEPS[self.node.primitive], last, *operands)]
         factor, value = operands
         product = combined(multiply, factor, last)
         rounded = combined(identity, product)  # as NumPy does, and not within the addition
