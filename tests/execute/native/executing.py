@@ -14,13 +14,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from primitive_calls import expected
+from primitive_calls import expected, graph_of_calls
 
+import chainrule as cr
 from chainrule.execute.native.artifact import artifact_of
 from chainrule.execute.native.plan_to_ir.driver import program
 from chainrule.execute.native.runtime.arrays import pointer_of
 from chainrule.execute.native.runtime.launch import given_nodes
 from chainrule.execute.native.runtime.machine import Machine
+from chainrule.execute.run import kept_nodes
 from chainrule.graph.graph import Graph
 from chainrule.graph.node import Node
 from chainrule.machine_code.target import Target, host_target
@@ -63,6 +65,9 @@ class Guarded:
     def array(self, node: Node) -> np.ndarray:
         """What it holds, as the value of a node."""
         return np.frombuffer(self.bytes.tobytes(), node.dtype).reshape(node.shape)
+
+
+Call = tuple[Any, list[np.ndarray], dict[str, Any]]  # a primitive, its operands and params
 
 
 def fenced_pages(nbytes: int) -> np.ndarray:
@@ -218,3 +223,21 @@ def compare_values(
 def inputs_of(graph: Graph, arguments: Mapping[str, Any]) -> dict[Node, np.ndarray]:
     """The arguments by the nodes of the inputs."""
     return {one.node: np.asarray(arguments[one.name], one.type.dtype) for one in graph.inputs}
+
+
+def check_bits(calls: list[Call], threads: int = 1) -> None:
+    """All in one graph: the reference's values to the last bit, run after run."""
+    graph, inputs = graph_of_calls(calls)
+    keep = [node for _, node in graph.outputs]
+    assert not planned(graph, keep, threads=threads).foreign
+    wanted = expected(graph, inputs, keep)
+    for _ in range(2 if threads > 1 else 1):
+        got = native(graph, inputs, keep, threads=threads)
+        assert got is not None
+        for node in keep:
+            np.testing.assert_array_equal(got[node], wanted[node], repr(node), strict=True)
+
+
+def gradient_of(function: Callable[..., Any], arrays: dict[str, np.ndarray]) -> Any:
+    graph = cr.backward(cr.trace(function, **arrays), wrt=tuple(arrays))
+    return graph, inputs_of(graph, arrays), kept_nodes(graph, "outputs")
