@@ -139,6 +139,8 @@ class _Seen:
         work = self.works[number]
         if not isinstance(work, NestWork) or len(work.layouts) > 1:
             return False
+        if any(self.roles[one] in (Role.ASSEMBLED, Role.SCATTER) for one in work.writes):
+            return False  # no nest that takes others in
         if not self._need_not_read(work, value):
             return False
         computed: Collection[Node] = {*work.inner, *work.writes}

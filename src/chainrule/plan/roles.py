@@ -175,9 +175,13 @@ def is_rounded_already(node: Node) -> bool:
     if node.primitive is not cast or not is_bfloat16(node.dtype):
         return False
     picked = node.inputs[0]
-    return picked.primitive in PICKING and all(
-        one.dtype.kind == "b" or (one.primitive is cast and is_bfloat16(one.inputs[0].dtype))
-        for one in picked.inputs
+    return (
+        picked.dtype.kind != "b"
+        and picked.primitive in PICKING
+        and all(
+            one.dtype.kind == "b" or (one.primitive is cast and is_bfloat16(one.inputs[0].dtype))
+            for one in picked.inputs
+        )
     )
 
 

@@ -77,6 +77,12 @@ def moved(x: Any, k: Any) -> Any:
     return np.pad(both, 1).T[::2] + np.where(np.arange(6) > 2, x[0, 0], 0.1)
 
 
+@pytest.mark.parametrize("picks", [np.maximum, np.minimum, lambda a, b: np.where(a, b, a)])
+def test_booleans_that_are_picked_become_numbers(picks):
+    a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
+    same_bits(compiled(lambda a, b: picks(a, b).astype(bfloat16), a, b), picks(a, b).astype(BF16))
+
+
 def test_moves_gathers_and_choices_have_the_bits_of_numpy():
     x = np.random.default_rng(1).standard_normal((4, 3)).astype(BF16)
     k = np.array([3, 0, 0, 2])

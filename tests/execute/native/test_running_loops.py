@@ -70,6 +70,22 @@ def test_blocks_of_a_line_are_one_threads(reverse: bool) -> None:
     assert blocks.parts == 2 and blocks.turns == -(-40 // blocks.width)
 
 
+@pytest.mark.parametrize("length", [0, 1])
+def test_a_line_of_one_number_beside_what_is_computed_again(length: int) -> None:
+    def of(x: Any, w: Any, k: Any) -> Any:
+        c = np.cumsum(x, axis=1)
+        return (x * 2) @ w, c, np.cumsum(k, axis=1), np.cumsum(k, axis=1, dtype=k.dtype)
+
+    arrays = {
+        "x": RANDOM.normal(size=(40, length)).astype(np.float32),
+        "w": RANDOM.normal(size=(length, 7)).astype(np.float32),
+        "k": RANDOM.integers(0, 9, (40, length)).astype(np.int32),
+    }
+    got, wanted = cr.compile(of, executor="native")(**arrays), of(**arrays)
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 def test_what_is_read_may_be_computed_on_the_way() -> None:
     def running(x: Any, y: Any) -> Any:
         c = np.cumsum(np.exp(x) * y, axis=1)
