@@ -287,7 +287,7 @@ def test_a_process_of_its_own_runs_threads(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 def test_a_job_of_processes_of_their_own_ends_well(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("CHAINRULE_TRANSPORT", "threads")
-    (tmp_path / "own.py").write_text("print('done')\n")
+    (tmp_path / "own.py").write_text("import os\nos.write(1, b'done\\n')  # at once\n")
     called = [sys.executable, "-m", "chainrule", "run", "-n", "2", str(tmp_path / "own.py")]
     done = subprocess.run(called, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\ndone\n", "")

@@ -12,6 +12,7 @@ from small_machine import having
 
 import chainrule as cr
 from chainrule.errors import IndexOutOfRangeError, InputError, MemoryLimitError
+from chainrule.execute.aligned import block
 from chainrule.execute.xla.fullest import fullest
 from chainrule.testing import simulate
 
@@ -145,19 +146,31 @@ def test_a_wrong_index_is_explained_within_a_budget() -> None:
     np.testing.assert_allclose(within(o=o, y=np.full(256, 2))[0], wanted[0], rtol=1e-12)
 
 
-def test_the_largest_size_is_that_of_xlas_count(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("offset", [0, 16])
+def test_the_largest_size_is_that_of_xlas_count(
+    offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = deep(3, 16)
     step = program.step(executor="xla")
     state = program.state(step)
     having(monkeypatch, 60_000)
+
+    def batch(rows: int) -> np.ndarray:
+        """Read in place, or copied."""
+        made = program.batch(rows)
+        memory = block(made.nbytes + offset)
+        found = np.ndarray(made.shape, made.dtype, memory, offset)
+        found[...] = made
+        return found
+
     with pytest.raises(MemoryLimitError) as error:
-        step(state, x=program.batch(900))
+        step(state, x=batch(900))
     found = re.search(r"n = ([\d,]+) is the largest that fits, as it is compiled", str(error.value))
     assert found is not None
     size = int(found[1].replace(",", ""))
-    step(state, x=program.batch(size))
+    step(state, x=batch(size))
     with pytest.raises(MemoryLimitError):
-        step(state, x=program.batch(size + 1))
+        step(state, x=batch(size + 1))
 
 
 def test_what_would_compile_every_plan_is_refused() -> None:

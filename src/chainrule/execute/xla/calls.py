@@ -13,13 +13,16 @@ from chainrule.execute.executor import Then
 from chainrule.execute.home import Home
 from chainrule.execute.xla.ahead import SentAhead
 from chainrule.execute.xla.code import given_of, given_value, is_given
-from chainrule.execute.xla.jax_here import failures, wide
-from chainrule.execute.xla.landing import Landing
+from chainrule.execute.xla.jax_here import failures, jax_here, wide
+from chainrule.execute.xla.landing import Landing, leave
 from chainrule.execute.xla.memory import device_failed
 from chainrule.graph.node import Node
 
 if TYPE_CHECKING:
     from chainrule.execute.xla.xla_program import XlaProgram
+
+
+INTERRUPTS = 100  # that come while a step is waited for after the first one
 
 
 class Arguments:
@@ -106,14 +109,13 @@ class XlaCall:
         given = self.arguments.of(arrays) if self.is_short else None
         if given is None or self.code.is_out_of_range(given):
             return None
-        landing = self.program.landing
-        self.code.refuse_too_much(given, landing.free)
-        landed = landing.land(given)
+        self.code.refuse_too_much(given)
+        landed = self.program.landing.land(given)
         try:
             with wide():
                 found, failed = self.jitted(*given)
             values = None if failed and bool(failed[0]) else [np.array(one) for one in found]
-            landing.leave(landed)
+            leave(landed)
             return values
         except failures():
             self.code.foreign.take()
@@ -205,7 +207,7 @@ class XlaHeldCall:
         if self.is_spread:
             given = self.program.ready(self.given, given)
         if not code.is_small:
-            code.refuse_too_much(given, self.landing.free)
+            code.refuse_too_much(given)
         landed = self.landing.land(given)
         made: list[Any] = []
         home.coming = self.moved, made
@@ -218,7 +220,7 @@ class XlaHeldCall:
             if home.ahead is not None:
                 self.sent_ahead.send()
             values = self._settle(made)
-            self.landing.leave(landed)
+            leave(landed)
         except BaseException as error:
             if self._stands(error, donated, made):
                 raise
@@ -231,7 +233,9 @@ class XlaHeldCall:
         """Wait for the end of the run: the device has the new arrays.  None where it failed, and
         they are the old ones."""
         self.home.settle()
-        _, found, failed = made[0]
+        new, found, failed = made[0]
+        if not (found or failed):  # nobody waits for a number
+            jax_here().block_until_ready(new)
         if failed and bool(failed[0]):
             return None
         values = []
@@ -253,11 +257,16 @@ class XlaHeldCall:
         """
         failure = failures()
         if made:
-            try:
-                self._settle(made)
-                return True
-            except failure as failed:  # it had only begun
-                self._take_back(donated, failed)
+            for turn in reversed(range(INTERRUPTS)):
+                try:
+                    self._settle(made)
+                    return True
+                except failure as failed:  # it had only begun
+                    self._take_back(donated, failed)
+                    break
+                except BaseException:  # another signal; the step counts all the same
+                    if not turn:
+                        raise
         elif isinstance(error, failure):
             self.raised = self.code.foreign.take()
             found_nan = isinstance(error, FloatingPointError) and not is_lost(donated)

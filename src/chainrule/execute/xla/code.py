@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +71,6 @@ class Code:
         self.donated = [outlined(one) for one in overwritten.values()]
         self.sharing = 1 if grid is None else grid.sharing
         self.is_small = False  # no call with these needs a look at the memory
-        self.results_nbytes = sum(int(one.type.nbytes) for one in results)
         order = order_of(results, overwritten)
         slots = {node: slot for slot, node in enumerate(given)}
         found = {check: slots.get(same_numbers(check.indices)) for check in checks_of(order)}
@@ -159,15 +158,11 @@ class Code:
         """XLA's text of the compiled program; compiles."""
         return self._compiled.as_text()
 
-    def refuse_too_much(self, arrays: Iterable[Any], there: Container[int] = ()) -> None:
-        """MemoryLimitError where the device has no memory for a call with these arguments: before
-        it is compiled, if that can be said of its results and of what is copied alone.  See
-        `copied_nbytes`."""
+    def refuse_too_much(self, arrays: Iterable[Any]) -> None:
+        """MemoryLimitError where the device has no memory for a call with these arguments."""
         if self.is_small:
             return
-        copied, times = copied_nbytes(arrays, there), self.sharing
-        if "nbytes" not in self.__dict__:
-            refuse_beyond_device(copied + times * self.results_nbytes)
+        copied, times = copied_nbytes(arrays), self.sharing
         nbytes = times * beside_arguments(self.nbytes)
         refuse_beyond_device(copied + nbytes)
         given = sum(one.size * one.dtype.itemsize for one in self.taken)

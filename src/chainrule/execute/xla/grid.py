@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.errors import InputError
 from chainrule.execute.across import Across
 from chainrule.execute.xla.jax_here import jax_here, wide
+from chainrule.execute.xla.landing import own_copy
 from chainrule.execute.xla.memory import device_with_memory
 from chainrule.graph.node import Node
 
@@ -62,10 +63,11 @@ class Grid:
     def sent(self, nodes: Sequence[Node], arrays: Sequence[np.ndarray]) -> list[Any]:
         """Copies of arrays of this process on its devices: their parts, or all of them on each."""
         jax, where = jax_here(), [self.sharding(node) for node in nodes]
+        copies = [own_copy(one) for one in arrays]  # one device may still read when another is done
         with wide():
             if self.lying.rank is None:
-                return jax.device_put(list(arrays), where, may_alias=False)
-            own = jax.device_put(list(arrays), jax.local_devices()[0], may_alias=False)
+                return jax.device_put(copies, where, may_alias=False)
+            own = jax.device_put(copies, jax.local_devices()[0], may_alias=False)
             shapes = [self.lying.whole_shape(node) for node in nodes]
             made = jax.make_array_from_single_device_arrays
             return [made(*one[:2], [one[2]]) for one in zip(shapes, where, own, strict=True)]

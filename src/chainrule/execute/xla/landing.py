@@ -1,8 +1,15 @@
-"""Large arguments of calls on a CPU, where JAX can read them without a copy."""
+"""Copies of arguments on a CPU where JAX reads them without another copy.
+
+JAX reads an array of NumPy in place if it is in C order and begins with a cache line, which few do
+but those of files that are mapped and its own.  It copies others in each call, into new memory
+whose pages the system fills with zeros first.  So large ones are copied here, into memory that is
+kept: `spare`, of all programs together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,42 +20,85 @@ from chainrule.execute.xla.ahead import has_own_memory
 from chainrule.graph.node import Node
 from chainrule.schedule.records import ALIGNMENT
 
-LARGE = 1 << 17  # bytes from which malloc asks the system for new pages, each with zeros in it
+LARGE = 1 << 17  # bytes from which malloc asks the system for new pages
+MOST = 1 << 28  # bytes that are kept
+
+
+class Spare:
+    """Blocks of memory that nothing reads, the last that were given back; for several threads."""
+
+    def __init__(self) -> None:
+        self.blocks: list[np.ndarray] = []
+        self.nbytes = 0
+        self._lock = threading.Lock()
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """A block of so many bytes, which begins with a cache line."""
+        with self._lock:
+            for place in reversed(range(len(self.blocks))):
+                if self.blocks[place].nbytes == nbytes:
+                    self.nbytes -= nbytes
+                    return self.blocks.pop(place)
+        return block(nbytes)
+
+    def give(self, one: np.ndarray) -> None:
+        """Keep a block, and drop the oldest where there is too much."""
+        with self._lock:
+            self.blocks.append(one)
+            self.nbytes += one.nbytes
+            while self.nbytes > MOST:
+                self.nbytes -= self.blocks.pop(0).nbytes
+
+    def drop(self) -> None:
+        """Keep none."""
+        with self._lock:
+            self.blocks.clear()
+            self.nbytes = 0
+
+
+spare = Spare()
 
 
 class Landing:
-    """Memory for arrays that are given for nodes.
-
-    JAX reads an array in place if it is in C order and begins with a cache line, which those of
-    NumPy seldom do.  It copies others into new memory in each call; here they are copied into
-    memory that is there: `free` has it by place.
-    """
+    """Which of the arrays that are given for nodes are copied for a call."""
 
     def __init__(self, given: Iterable[Node]) -> None:
         nodes = () if has_own_memory() else given
         self.slots = [slot for slot, one in enumerate(nodes) if int(one.type.nbytes) >= LARGE]
-        self.free: dict[int, np.ndarray] = {}
 
-    def land(self, arrays: list[Any]) -> dict[int, np.ndarray]:
-        """Replace those of the arguments that JAX would copy; where they lie now, by place, is for
-        `leave`.  Several threads may call at once."""
-        landed = {}
+    def land(self, arrays: list[Any]) -> list[np.ndarray]:
+        """Replace those of the arguments that JAX would copy; the memory they are in now is for
+        `leave`, once the call has ended."""
+        landed = []
         for slot in self.slots:
             array = arrays[slot]
             if type(array) is ndarray and is_copied(array):
-                there = self.free.pop(slot, None)
-                if there is None:
-                    there = block(array.nbytes).view(array.dtype).reshape(array.shape)
-                copyto(there, array)
-                arrays[slot] = landed[slot] = there
+                there = spare.take(array.nbytes)
+                arrays[slot] = _laid(array, there)
+                landed.append(there)
         return landed
 
-    def leave(self, landed: Mapping[int, np.ndarray]) -> None:
-        """Nothing reads this memory any more."""
-        self.free.update(landed)
+
+def leave(landed: Iterable[np.ndarray]) -> None:
+    """Nothing reads this memory any more."""
+    for one in landed:
+        spare.give(one)
 
 
 def is_copied(array: np.ndarray) -> bool:
     """Whether JAX copies an array that is in memory which a CPU reads."""
     found = array.__array_interface__
     return found["strides"] is not None or found["data"][0] % ALIGNMENT != 0
+
+
+def own_copy(array: np.ndarray) -> np.ndarray:
+    """What JAX may take as its own.  On a CPU, whether `may_alias=False` or not, it reads an array
+    in place if that is no copy by `is_copied`, and copies others after it has returned."""
+    return array if has_own_memory() else _laid(array, block(array.nbytes))
+
+
+def _laid(array: np.ndarray, memory: np.ndarray) -> np.ndarray:
+    """A copy of an array in memory of as many bytes."""
+    found = memory.view(array.dtype).reshape(array.shape)
+    copyto(found, array)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy as np
 
 from chainrule.errors import ChainruleError, EvaluationError, MemoryLimitError
 from chainrule.execute.free_memory import SWITCH, VARIABLE, refuse_beyond_free
+from chainrule.execute.xla.ahead import has_own_memory
 from chainrule.execute.xla.jax_here import jax_here, refuse_traced
+from chainrule.execute.xla.landing import is_copied, spare
 
 ARGUMENTS, RESULTS, IN_PLACE, SCRATCH = "arguments", "results", "in place of arguments", "scratch"
 
@@ -37,12 +39,12 @@ def beside_arguments(nbytes: Mapping[str, int]) -> int:
     return nbytes.get(RESULTS, 0) - nbytes.get(IN_PLACE, 0) + nbytes.get(SCRATCH, 0)
 
 
-def copied_nbytes(arrays: Iterable[Any], there: Container[int]) -> int:
-    """The bytes of arguments that are copied for a call: those that are not on the device, but for
-    those with memory `there`, by place.  On a CPU, an array that is not copied is a rare chance
-    (`Landing`), and counts as the others."""
-    given = [(slot, one) for slot, one in enumerate(arrays) if isinstance(one, np.ndarray)]
-    return sum([one.nbytes for slot, one in given if slot not in there])
+def copied_nbytes(arrays: Iterable[Any]) -> int:
+    """The bytes of arguments that are copied for a call: those that are not on the device, or on a
+    CPU do not lie as JAX reads them."""
+    own = has_own_memory()
+    given = [one for one in arrays if isinstance(one, np.ndarray)]
+    return sum([one.nbytes for one in given if own or is_copied(one)])
 
 
 @cache
@@ -78,7 +80,11 @@ def refuse_beyond_device(nbytes: int) -> None:
     """
     device = device_with_memory()
     if device is None:
-        refuse_beyond_free(nbytes)
+        try:
+            refuse_beyond_free(nbytes)
+        except MemoryLimitError:
+            spare.drop()
+            refuse_beyond_free(nbytes)
         return
     stats = device.memory_stats()
     free = stats["bytes_limit"] - stats.get("bytes_in_use", 0)

@@ -16,7 +16,7 @@ from chainrule.execute.xla.calls import XlaCall, XlaHeldCall
 from chainrule.execute.xla.code import Code, code_of, given_of, given_value, is_given, order_of
 from chainrule.execute.xla.foreign import is_foreign
 from chainrule.execute.xla.jax_here import failures, jax_here, refusal, refuse_traced, wide
-from chainrule.execute.xla.landing import Landing
+from chainrule.execute.xla.landing import Landing, leave, own_copy
 from chainrule.execute.xla.memory import beside_arguments, device_failed
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
@@ -59,7 +59,7 @@ class XlaProgram:
 
     @cached_property
     def landing(self) -> Landing:
-        """Memory for arguments of the code."""
+        """Which arguments of the code are copied."""
         return Landing(self.given)
 
     @property
@@ -80,7 +80,7 @@ class XlaProgram:
     def sent(self, node: Node, array: np.ndarray) -> Any:
         """A copy of an array on the device."""
         with wide():
-            found = jax_here().device_put(array, may_alias=False)
+            found = jax_here().device_put(own_copy(array), may_alias=False)
         refuse_traced(found)
         return found
 
@@ -98,7 +98,7 @@ class XlaProgram:
         ]
         if self.code.is_out_of_range(arrays):
             return self.as_reference(inputs)
-        self.code.refuse_too_much(arrays, self.landing.free)
+        self.code.refuse_too_much(arrays)
         landed = self.landing.land(arrays)
         try:
             with wide():
@@ -113,7 +113,7 @@ class XlaProgram:
             return self.as_reference(inputs)
         made = map(np.array, found)
         values = dict(zip(self.computed, made, strict=True))
-        self.landing.leave(landed)
+        leave(landed)
         return {
             node: values[node] if node in values else given_value(node, inputs)
             for node in self.results

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 from chainrule.graph.node import Node
 from chainrule.plan.loops.access import address, natural, pulled
@@ -89,8 +90,7 @@ class Store:
     factors: Strides = ()
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(NamedTuple):
     """Columns that are gone over one by one, from the last one where `backward`, as each needs what
     the one before has stored.  Where a row is cut into `blocks` of columns, these are the last axis
     of the rows, and one thread does all of them, in order."""
