@@ -17,9 +17,10 @@ from spread_memory import limited, narrow
 from tensor_models import case, error
 
 import chainrule as cr
-from chainrule import float64, int64
+from chainrule import float32, float64, int64
 from chainrule.devices.reports.spans import DOING
 from chainrule.errors import IndexOutOfRangeError, InputError
+from chainrule.execute.aligned import block
 
 STEPS = 3
 # The model, its optimizer, and the plan.
@@ -322,7 +323,29 @@ def handed() -> None:
         assert error(*states) < 1e-12
 
 
-CHECKS = {one.__name__: one for one in (lying, failing, limited, traced, moving, trained)}
+def reading(x: float32["n 64"], W: float32["64 64"], V: float32["64 64"]):
+    return np.mean((np.tanh(np.tanh(x @ W) @ V) - x) ** 2)
+
+
+def returned() -> None:
+    """A batch is the caller's again when a step returns, also one that JAX could read in place."""
+    random = np.random.default_rng(1)
+    rows = random.normal(size=(8192, 64)).astype(np.float32)
+    weights = {name: random.normal(size=(64, 64)).astype(np.float32) / 8 for name in "WV"}
+    step = cr.training_step(reading, ("W", "V"), cr.sgd(0.1), executor="xla")
+    split = cr.parallel(step, micro_batches=1, ways=2)
+    for _ in range(3):
+        state = step.init(weights)
+        for _ in range(5):
+            x = block(rows.nbytes).view(np.float32).reshape(rows.shape)
+            x[...] = rows
+            J = split(state, x=x)
+            x[...] = np.nan
+            assert np.isfinite(J)
+        assert all(np.isfinite(state[name]).all() for name in weights)
+
+
+CHECKS = {one.__name__: one for one in (lying, failing, limited, traced, moving, trained, returned)}
 FURTHER = {one.__name__: one for one in (searched, handed, narrow, settled)}
 OTHERS = {**CHECKS, **FURTHER}
 
