@@ -73,7 +73,7 @@ LEVELS: dict[str, dict[str, str]] = {
         "ATEN_CPU_CAPABILITY": "avx2",  # PyTorch's own kernels, and what torch.compile makes
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",  # its matrix products do not obey
         "OPENBLAS_CORETYPE": "Haswell",
         "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
     },
