@@ -149,13 +149,16 @@ def test_a_step_is_waited_for_that_gives_no_number() -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 16])
-def test_a_copy_on_the_device_is_one(offset: int) -> None:
+def test_a_copy_on_the_device_is_one(offset: int, jax_on_cpu: Any) -> None:
     x = at(offset, (ROWS, WIDTH))
     graph = product()
     program = XLA.prepare(graph, [node for _, node in graph.outputs], {})
     there = program.sent(graph.inputs[1].node, x)
     x[...] = 1
     assert not np.any(np.asarray(there))
+    place = there.unsafe_buffer_pointer()
+    after = jax_on_cpu.jit(lambda a: a + 1, donate_argnums=0)(there)
+    assert after.unsafe_buffer_pointer() == place  # it can be overwritten
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])

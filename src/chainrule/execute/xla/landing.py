@@ -17,11 +17,13 @@ from numpy import copyto, ndarray
 
 from chainrule.execute.aligned import block
 from chainrule.execute.xla.ahead import has_own_memory
+from chainrule.execute.xla.jax_here import jax_here, refuse_traced
 from chainrule.graph.node import Node
 from chainrule.schedule.records import ALIGNMENT
 
 LARGE = 1 << 17  # bytes from which malloc asks the system for new pages
 MOST = 1 << 28  # bytes that are kept
+OFFSET = 16  # bytes from a cache line on, so that an array does not begin with one
 
 
 class Spare:
@@ -30,7 +32,7 @@ class Spare:
     def __init__(self) -> None:
         self.blocks: list[np.ndarray] = []
         self.nbytes = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the handler of a signal may call
 
     def take(self, nbytes: int) -> np.ndarray:
         """A block of so many bytes, which begins with a cache line."""
@@ -92,9 +94,19 @@ def is_copied(array: np.ndarray) -> bool:
 
 
 def own_copy(array: np.ndarray) -> np.ndarray:
-    """What JAX may take as its own.  On a CPU, whether `may_alias=False` or not, it reads an array
-    in place if that is no copy by `is_copied`, and copies others after it has returned."""
+    """What JAX may read in place, as nobody else has it.  On a CPU, whether `may_alias=False` or
+    not, it does so where an array, or the part for a device, is not to be copied (`is_copied`), and
+    copies others after it has returned."""
     return array if has_own_memory() else _laid(array, block(array.nbytes))
+
+
+def copied_by_jax(array: np.ndarray) -> Any:
+    """A copy on the device that calls can overwrite, as they cannot what is read in place."""
+    if not (has_own_memory() or is_copied(array)):
+        array = _laid(array, block(array.nbytes + OFFSET)[OFFSET:])
+    found = jax_here().device_put(array, may_alias=False)
+    refuse_traced(found)
+    return found if has_own_memory() else found.block_until_ready()
 
 
 def _laid(array: np.ndarray, memory: np.ndarray) -> np.ndarray:

@@ -15,8 +15,8 @@ from chainrule.execute.plain import PlainPlan
 from chainrule.execute.xla.calls import XlaCall, XlaHeldCall
 from chainrule.execute.xla.code import Code, code_of, given_of, given_value, is_given, order_of
 from chainrule.execute.xla.foreign import is_foreign
-from chainrule.execute.xla.jax_here import failures, jax_here, refusal, refuse_traced, wide
-from chainrule.execute.xla.landing import Landing, leave, own_copy
+from chainrule.execute.xla.jax_here import failures, refusal, wide
+from chainrule.execute.xla.landing import Landing, copied_by_jax, leave
 from chainrule.execute.xla.memory import beside_arguments, device_failed
 from chainrule.graph.body import inner_nodes
 from chainrule.graph.cached import cached_property
@@ -80,9 +80,7 @@ class XlaProgram:
     def sent(self, node: Node, array: np.ndarray) -> Any:
         """A copy of an array on the device."""
         with wide():
-            found = jax_here().device_put(own_copy(array), may_alias=False)
-        refuse_traced(found)
-        return found
+            return copied_by_jax(array)
 
     def ready(self, nodes: Sequence[Node], arrays: list[Any]) -> list[Any]:
         """The arguments as code takes them, once indices among them were looked at."""
