@@ -86,8 +86,8 @@ class Target:
         """Whether loops over large arrays are slower where their code fetches ahead, too.
 
         On a Zen 4 they are, in its caches and beyond; an Intel Xeon is quicker with it
-        (docs/decisions/0062).  On a Zen 5 softmax backward of 4 MB takes 0.88 of the time without,
-        and a cross-entropy of 16 MB 1.13.
+        (docs/decisions/0062).  On a Zen 5 a cross-entropy of 16 MB is, and others differ by as much
+        from process to process.
         """
         return self.cpu == "znver4"
 
