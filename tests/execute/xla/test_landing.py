@@ -101,10 +101,13 @@ def test_memory_is_used_again_once_nothing_reads_it(monkeypatch: Any) -> None:
 
 def test_no_more_is_kept_than_is_said() -> None:
     spare = Spare()
-    for nbytes in (MOST // 4 + number for number in range(9)):
-        spare.give(np.empty(nbytes, np.uint8))
-        assert spare.nbytes == sum(one.nbytes for one in spare.blocks) <= MOST
-    assert [one.nbytes - MOST // 4 for one in spare.blocks] == [6, 7, 8]
+    for number in (0, 1, 0, 2, 1, 3, 4, 1):
+        spare.give(np.empty(MOST // 5 + number, np.uint8))
+        kept = [one.nbytes for same in spare.blocks.values() for one in same]
+        assert spare.nbytes == sum(kept) <= MOST
+    assert [one - MOST // 5 for one in kept] == [4, 1, 1, 1]
+    assert spare.take(MOST // 5 + 1).nbytes == MOST // 5 + 1
+    assert spare.nbytes == sum(kept) - MOST // 5 - 1
     spare.give(np.empty(MOST + 1, np.uint8))
     assert not spare.blocks and not spare.nbytes
 

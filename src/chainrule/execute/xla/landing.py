@@ -27,29 +27,36 @@ OFFSET = 16  # bytes from a cache line on, so that an array does not begin with 
 
 
 class Spare:
-    """Blocks of memory that nothing reads, the last that were given back; for several threads."""
+    """Blocks of memory that nothing reads, the last that were given back; for several threads.
+
+    `blocks` has those of each number of bytes, the number that was given back last as the last.
+    """
 
     def __init__(self) -> None:
-        self.blocks: list[np.ndarray] = []
+        self.blocks: dict[int, list[np.ndarray]] = {}
         self.nbytes = 0
         self._lock = threading.RLock()  # the handler of a signal may call
 
     def take(self, nbytes: int) -> np.ndarray:
         """A block of so many bytes, which begins with a cache line."""
         with self._lock:
-            for place in reversed(range(len(self.blocks))):
-                if self.blocks[place].nbytes == nbytes:
-                    self.nbytes -= nbytes
-                    return self.blocks.pop(place)
-        return block(nbytes)
+            return self._taken(nbytes) if nbytes in self.blocks else block(nbytes)
+
+    def _taken(self, nbytes: int) -> np.ndarray:
+        found = self.blocks[nbytes]
+        one = found.pop()
+        self.nbytes -= nbytes
+        if not found:
+            del self.blocks[nbytes]
+        return one
 
     def give(self, one: np.ndarray) -> None:
         """Keep a block, and drop the oldest where there is too much."""
         with self._lock:
-            self.blocks.append(one)
+            self.blocks[one.nbytes] = [*self.blocks.pop(one.nbytes, []), one]
             self.nbytes += one.nbytes
             while self.nbytes > MOST:
-                self.nbytes -= self.blocks.pop(0).nbytes
+                self._taken(next(iter(self.blocks)))
 
     def drop(self) -> None:
         """Keep none."""
