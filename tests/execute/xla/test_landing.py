@@ -17,7 +17,7 @@ from chainrule.execute.aligned import block
 from chainrule.execute.free_memory import FreeMemory
 from chainrule.execute.xla import calls, landing, memory
 from chainrule.execute.xla.code import given_of
-from chainrule.execute.xla.landing import MOST, Landing, Spare, is_copied, leave
+from chainrule.execute.xla.landing import MANY, MOST, Landing, Spare, is_copied, leave
 from chainrule.execute.xla.xla_executor import XLA
 
 pytestmark = [pytest.mark.peers, pytest.mark.usefixtures("jax_on_cpu")]
@@ -103,13 +103,16 @@ def test_no_more_is_kept_than_is_said() -> None:
     spare = Spare()
     for number in (0, 1, 0, 2, 1, 3, 4, 1):
         spare.give(np.empty(MOST // 5 + number, np.uint8))
-        kept = [one.nbytes for same in spare.blocks.values() for one in same]
+        kept = [one.nbytes for one in spare.blocks.values()]
         assert spare.nbytes == sum(kept) <= MOST
-    assert [one - MOST // 5 for one in kept] == [4, 1, 1, 1]
+    assert [one - MOST // 5 for one in kept] == [1, 3, 4, 1]
     assert spare.take(MOST // 5 + 1).nbytes == MOST // 5 + 1
     assert spare.nbytes == sum(kept) - MOST // 5 - 1
     spare.give(np.empty(MOST + 1, np.uint8))
     assert not spare.blocks and not spare.nbytes
+    for number in range(1, 2 * MANY):
+        spare.give(np.empty(number, np.uint8))
+    assert [one.nbytes for one in spare.blocks.values()] == [*range(MANY, 2 * MANY)]
 
 
 def test_what_is_kept_is_given_up_before_a_run_is_refused(monkeypatch: Any) -> None:

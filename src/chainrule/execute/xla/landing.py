@@ -8,7 +8,6 @@ kept: `spare`, of all programs together.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,47 +21,43 @@ from chainrule.graph.node import Node
 from chainrule.schedule.records import ALIGNMENT
 
 LARGE = 1 << 17  # bytes from which malloc asks the system for new pages
-MOST = 1 << 28  # bytes that are kept
+MOST, MANY = 1 << 28, 64  # bytes, and blocks, that are kept
 OFFSET = 16  # bytes from a cache line on, so that an array does not begin with one
 
 
 class Spare:
-    """Blocks of memory that nothing reads, the last that were given back; for several threads.
+    """Blocks of memory that nothing reads, by their ids, the oldest first.
 
-    `blocks` has those of each number of bytes, the number that was given back last as the last.
+    Threads and the handlers of signals may come in between any two lines: each takes or gives a
+    block in one operation, and nothing is noted beside.
     """
 
     def __init__(self) -> None:
-        self.blocks: dict[int, list[np.ndarray]] = {}
-        self.nbytes = 0
-        self._lock = threading.RLock()  # the handler of a signal may call
+        self.blocks: dict[int, np.ndarray] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all."""
+        return sum([one.nbytes for one in list(self.blocks.values())])
 
     def take(self, nbytes: int) -> np.ndarray:
         """A block of so many bytes, which begins with a cache line."""
-        with self._lock:
-            return self._taken(nbytes) if nbytes in self.blocks else block(nbytes)
-
-    def _taken(self, nbytes: int) -> np.ndarray:
-        found = self.blocks[nbytes]
-        one = found.pop()
-        self.nbytes -= nbytes
-        if not found:
-            del self.blocks[nbytes]
-        return one
+        for key, one in list(self.blocks.items()):
+            if one.nbytes == nbytes and self.blocks.pop(key, None) is not None:
+                return one
+        return block(nbytes)
 
     def give(self, one: np.ndarray) -> None:
         """Keep a block, and drop the oldest where there is too much."""
-        with self._lock:
-            self.blocks[one.nbytes] = [*self.blocks.pop(one.nbytes, []), one]
-            self.nbytes += one.nbytes
-            while self.nbytes > MOST:
-                self._taken(next(iter(self.blocks)))
+        self.blocks[id(one)] = one
+        for key in list(self.blocks):
+            if len(self.blocks) <= MANY and self.nbytes <= MOST:
+                break
+            self.blocks.pop(key, None)
 
     def drop(self) -> None:
         """Keep none."""
-        with self._lock:
-            self.blocks.clear()
-            self.nbytes = 0
+        self.blocks.clear()
 
 
 spare = Spare()
