@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from math import prod
 
+from chainrule.dataclass import dataclass
 from chainrule.graph.node import Node
 from chainrule.graph.types import array_type
 from chainrule.plan.loops.access import address, natural
@@ -55,12 +56,12 @@ def running_nests(
     blocks, which these bring into tiles.
     """
     running = _Running(node, roles, strides, available)
-    length = node.shape[node.param("axis")]
+    length, rows = node.shape[running.axis], prod(node.shape[: running.axis])
     if length < 2:
         return [running.nest(0, length, is_first=True)]
     if not running.is_line:
         return [running.nest(0, 1, is_first=True), running.nest(1, length - 1)]
-    blocks = (length - 1) // LONGEST if running.row_count >= FEWEST else 0
+    blocks = (length - 1) // LONGEST if rows >= FEWEST else 0
     blocks = blocks if blocks > 1 else 0
     rest = length - 1 - blocks * LONGEST
     nests = [running.nest(0, 1, is_first=True)]
@@ -69,20 +70,29 @@ def running_nests(
     return nests
 
 
+@dataclass(frozen=True, eq=False)
 class _Running:
     """The nests of a node whose elements come from those before them along an axis."""
 
-    def __init__(
-        self,
-        node: Node,
-        roles: Mapping[Node, Role],
-        strides: Mapping[Node, Strides],
-        available: Collection[Node],
-    ) -> None:
-        self.node, self.roles, self.strides, self.available = node, roles, strides, available
-        self.axis, self.reverse = node.param("axis"), node.param("reverse")
-        self.row_count = prod(node.shape[: self.axis])
-        self.is_line = prod(node.shape[self.axis + 1 :]) == 1
+    node: Node
+    roles: Mapping[Node, Role]
+    strides: Mapping[Node, Strides]
+    available: Collection[Node]
+
+    @property
+    def axis(self) -> int:
+        """The axis."""
+        return self.node.param("axis")
+
+    @property
+    def reverse(self) -> bool:
+        """Whether they come from its end."""
+        return self.node.param("reverse")
+
+    @property
+    def is_line(self) -> bool:
+        """Whether elements along the axis lie side by side."""
+        return prod(self.node.shape[self.axis + 1 :]) == 1
 
     def nest(self, start: int, count: int, blocks: int = 1, *, is_first: bool = False) -> LoopNest:
         """So many elements along the axis, from the `start`-th on in the order in which they come;

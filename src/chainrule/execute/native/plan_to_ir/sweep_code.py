@@ -49,8 +49,8 @@ class SweepCode:
         self.walk = nest.nest.walk
         self.ahead = None if self.in_rows or self.walk is not None else Ahead(sweep, width, before)
         stored = {store.node: store.value for store in self.stores}
-        kinds = [one for one in sweep.computes if one.kind is Kind.BEFORE]
-        self.successors = {one: stored[one.node] for one in kinds}  # what it is in the next column
+        carried = [one for one in sweep.computes if one.kind is Kind.BEFORE]
+        self.successors = {one: stored[one.node] for one in carried}  # what it is a column later
 
     def run(self) -> list[Operand]:
         """Emit the loops; the results of the reducers."""
